@@ -19,6 +19,20 @@ def analyse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataS
     """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then analyse it."""
     from penstock.apps.log_analysis import log_analysis
 
+    costly, others = _costly(stream, options)
+    return log_analysis(costly, others)
+
+
+def parse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataFrame:
+    """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then parse it."""
+    from penstock.apps.log_analysis import parser
+
+    costly, others = _costly(stream, options)
+    return parser(costly, others)
+
+
+def _costly(stream: DataFrame, options: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
+    """The stream whose lines cost so much, and the other options."""
     others = dict(options)
     seconds = float(others.pop("milliseconds")) / 1000.0
 
@@ -31,4 +45,4 @@ def analyse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataS
                 pass
             yield batch
 
-    return log_analysis(stream.mapInArrow(spend, stream.schema), others)
+    return stream.mapInArrow(spend, stream.schema), others

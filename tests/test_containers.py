@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,36 @@ def test_a_driver_is_submitted_and_other_commands_run_as_they_are(programs: Path
     assert said[:2] == ["--conf", "spark.driver.bindAddress=10.0.0.5"]
     assert said[-3:] == ["--class", "a b", "job.py"]
     assert started(programs, "echo", "doctor") == ["doctor"]
+
+
+def test_executors_have_the_script_that_spark_has_run_before_they_go() -> None:
+    """The image for Spark has it where Spark looks by itself, with what it needs."""
+    text = (FOLDER / "Containerfile").read_text(encoding="utf-8")
+    spark = text[text.index(" AS spark") :]
+    copied = re.findall(r"^COPY --chmod=755 (.+) /opt/$", spark, re.MULTILINE)
+    assert [paths.split() for paths in copied] == [["containers/entrypoint.sh", "containers/decom.sh"]]
+    assert " procps " in spark  # for pgrep
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_executor_that_has_to_go_is_told_and_waited_for(tmp_path: Path, is_there: bool) -> None:
+    """It gets the signal at which Spark's executors hand over their blocks; without one the script ends at once."""
+    program = (
+        "import signal, sys\nsignal.signal(signal.SIGPWR, lambda *_: sys.exit(7))\nprint(flush=True)\nsignal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as executor:
+        assert executor.stdout is not None
+        executor.stdout.readline()
+        # A stand-in: on this machine the real one might find executors of others.
+        found = f"echo {executor.pid}" if is_there else "exit 1"
+        (tmp_path / "pgrep").write_text(f'#!/bin/sh\necho "$3" > {tmp_path}/pattern\n{found}\n')
+        (tmp_path / "pgrep").chmod(0o755)
+        script = subprocess.Popen([str(FOLDER / "decom.sh")], env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+        if is_there:
+            assert executor.wait(timeout=60) == 7
+        assert script.wait(timeout=60) == 0
+        executor.send_signal(signal.SIGKILL)
+    pattern = (tmp_path / "pattern").read_text().strip()
+    (started,) = re.findall(r"^ +(org\S+ExecutorBackend)", (FOLDER / "entrypoint.sh").read_text(), re.MULTILINE)
+    assert re.search(pattern, f"/usr/bin/java -cp /opt/spark/jars/* {started} --driver-url spark://driver")
+    assert not re.search(pattern, "/usr/bin/tini -- /opt/entrypoint.sh executor")

@@ -7,10 +7,11 @@ Spark's own dynamic allocation, as it comes and with the short time-outs that it
 watches all of them alike, and counts executors, CPU, latency and violations alike.
 
 Rounds go through all of them before the next begins, so that a busy hour meets all alike. Every run is added to
-`runs.jsonl` in the folder when it ends, also one that failed, and is counted. Run again, the command goes on where it
-was; a run that was interrupted is run anew. What a run wrote is kept only where it failed. The command ends with 1
-where something that was promised was not so, or is not known yet. A run takes five minutes; `--loads`, `--rivals` and
-`--machine` choose some, and `--most` is how many to run now. Run: ``python benchmarks/promise/run.py --runs 10``.
+`runs.jsonl` beside this file when it ends, also one that failed, and is counted. Run again, the command goes on where
+it was, also on another day; a run that was interrupted is run anew. What a run wrote is kept only where it failed. The
+command ends with 1 where something that was promised was not so, or is not known yet. A run takes five minutes;
+`--loads`, `--rivals` and `--machine` choose some, and `--most` is how many to run now. `--readme` puts the table into
+the README. Run: ``python benchmarks/promise/run.py --runs 10``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import multiprocessing
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise, product
@@ -29,13 +30,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
+from benchmarks.marked_part import write_marked_part
 from benchmarks.promise.rivals import BUSY, LOADS, MACHINES, RIVALS, Rival, settings
-from benchmarks.promise.table import Run, table, verdicts
+from benchmarks.promise.table import Run, table, told, verdicts, versions
 
 from penstock.evaluation.source_version import source_version
 from penstock.loop import CycleReport
 from penstock.records import Observation
 from penstock.running.pipeline_run import run_pipeline
+
+HERE = Path(__file__).resolve().parent
 
 
 @dataclass
@@ -77,7 +81,8 @@ def main() -> int:
     """Run what is missing, print the table and the verdicts."""
     chosen = _arguments()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    file = chosen.folder / "runs.jsonl"
+    file: Path = chosen.file
+    file.parent.mkdir(parents=True, exist_ok=True)
     rivals = [rival for rival in RIVALS if rival.name in chosen.rivals]
     wanted = list(product(range(1, chosen.runs + 1), chosen.machine, chosen.loads, rivals))
     has = {(run.number, run.neighbour, run.load, run.rival) for run in read(file)}
@@ -91,15 +96,20 @@ def main() -> int:
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(run.to_json()) + "\n")
     runs = read(file)
-    print("\n".join(table(runs)))
     found = verdicts(runs)
-    for text, is_so in found:
-        print(f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}")
-    versions = sorted({f"{run.version} ({run.commit})" for run in runs})
-    print(f"run with {', '.join(versions) or 'nothing yet'}")
+    print("\n".join([*table(runs), *told(found), versions(runs)]))
+    if chosen.readme:
+        write_marked_part(HERE / "README.md", readme_part(runs))
     if chosen.json:
         print(json.dumps({"runs": [run.to_json() for run in runs], "verdicts": dict(found)}))
     return 0 if all(is_so for _, is_so in found) else 1
+
+
+def readme_part(runs: Sequence[Run]) -> list[str]:
+    """What the README says of the runs that were kept."""
+    if not runs:
+        return ["No run was kept yet."]
+    return [*table(runs), "", *told(verdicts(runs)), "", f"{len(runs)} runs, {versions(runs)}."]
 
 
 def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argparse.Namespace) -> Run:
@@ -129,9 +139,9 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         bound_seconds=bound,
         p95_seconds=None if path is None or path.steady is None else path.steady.p95_seconds,
         violation_share=watched.violation_share(since, bound),
-        executor_seconds=0.0 if summary is None else summary.executor_seconds,
-        cpu_seconds=0.0 if summary is None else summary.capacity_seconds,
-        static_cpu_seconds=0.0 if summary is None else summary.static_capacity_seconds,
+        executor_seconds=None if summary is None else summary.executor_seconds,
+        cpu_seconds=None if summary is None else summary.capacity_seconds,
+        static_cpu_seconds=None if summary is None else summary.static_capacity_seconds,
         changes=watched.changes,
         records_due=None if summary is None else summary.records_due,
         records_done=None if summary is None else summary.records_done,
@@ -182,7 +192,9 @@ def _arguments() -> argparse.Namespace:
     arguments.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
     arguments.add_argument("--rivals", nargs="+", choices=names, default=names)
     arguments.add_argument("--machine", nargs="+", choices=MACHINES, default=list(MACHINES))
-    arguments.add_argument("--folder", type=Path, default=Path("build/promise"), help="gets every run")
+    arguments.add_argument("--folder", type=Path, default=Path("build/promise"), help="where runs work")
+    arguments.add_argument("--file", type=Path, default=HERE / "runs.jsonl", help="gets every run")
+    arguments.add_argument("--readme", action="store_true", help="put table and verdicts into the README")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return arguments.parse_args()
 

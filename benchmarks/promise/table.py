@@ -13,6 +13,8 @@ from benchmarks.promise.rivals import LOADS, MACHINES, RIVALS
 
 KEPT = 0.9
 """Of the runs where static keeps the bound, mead is to keep it in this part."""
+WANTED = 10
+"""So many runs are needed for a verdict: one good run says nothing about nine in ten."""
 _DYNAMIC = tuple(rival.name for rival in RIVALS if rival.spark)
 
 
@@ -28,10 +30,10 @@ class Run:
     p95_seconds: float | None
     violation_share: float | None
     """Part of the looks whose last window had a 95th percentile above the bound."""
-    executor_seconds: float
-    cpu_seconds: float
-    """Executors times CPU share, over time: what was paid for."""
-    static_cpu_seconds: float
+    executor_seconds: float | None
+    cpu_seconds: float | None
+    """Executors times CPU share, over time: what was paid for. None, as all costs: the run failed."""
+    static_cpu_seconds: float | None
     changes: int
     records_due: int | None
     records_done: int | None
@@ -40,30 +42,44 @@ class Run:
     failure: str = ""
 
     @property
+    def is_done(self) -> bool:
+        """Whether it came to its end with every record done: a run that left some has neither latency nor cost."""
+        return (
+            not self.failure
+            and self.records_due is not None
+            and self.records_done is not None
+            and self.records_done >= self.records_due
+        )
+
+    @property
     def is_kept(self) -> bool:
-        """Whether the bound was kept; a run that failed has not kept it."""
-        return not self.failure and self.p95_seconds is not None and self.p95_seconds <= self.bound_seconds
+        """Whether the bound was kept; a run that failed or left records has not kept it."""
+        return self.is_done and self.p95_seconds is not None and self.p95_seconds <= self.bound_seconds
+
+    @property
+    def violations(self) -> float:
+        """Part of the time with a violation; a run that failed or left records violates all the time."""
+        return self.violation_share if self.is_done and self.violation_share is not None else 1.0
 
     def to_json(self) -> dict[str, Any]:
         """One line of the file of runs."""
-        return asdict(self)
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 def table(runs: Sequence[Run]) -> list[str]:
-    """Markdown: a row for each load, neighbour and rival; no run is left out."""
+    """Markdown: a row for each load, neighbour and rival; no run is left out, but costs are of those that did all."""
     lines = [
         "| load | machine | sized by | kept | p95, median (worst) | violated | executor-s | CPU of static | changes |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for load, neighbour, rival, group in _groups(runs):
         p95 = [run.p95_seconds for run in group if run.p95_seconds is not None]
-        shares = [run.violation_share for run in group if run.violation_share is not None]
-        done = [run for run in group if not run.failure]
+        done = [run for run in group if run.is_done]
         cells = [
             f"{median(p95):.1f} s ({max(p95):.1f} s)" if p95 else "unknown",
-            f"{mean(shares):.1%}" if shares else "unknown",
-            f"{mean(run.executor_seconds for run in done):,.0f}" if done else "",
-            f"{mean(run.cpu_seconds / run.static_cpu_seconds for run in done):.0%}" if done else "",
+            f"{mean(run.violations for run in group):.1%}",
+            f"{_mean(done, 'executor_seconds'):,.0f}" if done else "",
+            f"{_mean(done, 'cpu_seconds') / _mean(done, 'static_cpu_seconds'):.0%}" if done else "",
             f"{mean(run.changes for run in done):.1f}" if done else "",
         ]
         kept = f"{sum(run.is_kept for run in group)} of {len(group)}"
@@ -79,35 +95,67 @@ def verdicts(runs: Sequence[Run]) -> list[tuple[str, bool | None]]:
         where = f"{load}, {neighbour}"
         mead, static = by.get((load, neighbour, "mead"), []), by.get((load, neighbour, "static"), [])
         kept = {run.number for run in static if run.is_kept}
-        beside = [run for run in mead if run.number in kept]
+        beside = [run.is_kept for run in mead if run.number in kept]
         found.append((
             f"{where}: mead keeps the bound in {KEPT:.0%} of the runs in which static does "
-            f"({sum(run.is_kept for run in beside)} of {len(beside)})",
-            None if not beside else sum(run.is_kept for run in beside) >= KEPT * len(beside),
+            f"({sum(beside)} of {len(beside)})",
+            _is_kept_often(beside),
         ))  # fmt: skip
-        found.append((
-            f"{where}: mead takes less CPU than static",
-            _mean(mead, "cpu_seconds") < _mean(static, "cpu_seconds") if mead and static else None,
-        ))  # fmt: skip
+        found.append((f"{where}: mead takes less CPU than static", _is_less_cpu(mead, static)))
         for dynamic in _DYNAMIC:
             other = by.get((load, neighbour, dynamic), [])
             found.append((f"{where}: mead is better than {dynamic}", _is_better(mead, other)))
     return found
 
 
+def told(found: Sequence[tuple[str, bool | None]]) -> list[str]:
+    """Verdicts as lines."""
+    return [f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}" for text, is_so in found]
+
+
+def versions(runs: Sequence[Run]) -> str:
+    """What they were run with."""
+    each = sorted({f"{run.version} ({run.commit})" for run in runs})
+    return f"run with {', '.join(each) or 'nothing yet'}"
+
+
+def _is_kept_often(kept: Sequence[bool]) -> bool | None:
+    """Whether so many of the runs kept it; False as soon as the runs that are missing cannot mend it."""
+    allowed = (1.0 - KEPT) * max(len(kept), WANTED)
+    if sum(not one for one in kept) > allowed + 1e-9:
+        return False
+    return True if len(kept) >= WANTED else None
+
+
+def _is_less_cpu(mead: Sequence[Run], static: Sequence[Run]) -> bool | None:
+    """Over the rounds in which both did every record: what a run that failed would have cost is not known."""
+    done = {run.number for run in mead if run.is_done} & {run.number for run in static if run.is_done}
+    if len(done) < WANTED:
+        return None
+    ours, theirs = ([run for run in runs if run.number in done] for runs in (mead, static))
+    return _mean(ours, "cpu_seconds") < _mean(theirs, "cpu_seconds")
+
+
 def _is_better(mead: Sequence[Run], other: Sequence[Run]) -> bool | None:
     """At most its violation time for fewer executor seconds, or half of it for as many."""
-    if not mead or not other:
+    rounds = {run.number for run in mead} & {run.number for run in other}
+    if len(rounds) < WANTED:
         return None
-    violations, executors = _mean(mead, "violation_share"), _mean(mead, "executor_seconds")
-    others, their_executors = _mean(other, "violation_share"), _mean(other, "executor_seconds")
+    ours, theirs = ([run for run in runs if run.number in rounds] for runs in (mead, other))
+    violations, others = (mean(run.violations for run in runs) for runs in (ours, theirs))
+    our_done, their_done = ([run for run in runs if run.is_done] for runs in (ours, theirs))
+    if not our_done:
+        return False
+    if not their_done:
+        return None  # nothing to compare the cost with
+    executors, their_executors = (_mean(runs, "executor_seconds") for runs in (our_done, their_done))
     is_cheaper = violations <= others and executors < their_executors
     return is_cheaper or (violations <= 0.5 * others and executors <= their_executors)
 
 
 def _mean(runs: Sequence[Run], name: str) -> float:
-    """The mean over runs; a run that failed violates all the time."""
-    return mean(1.0 if getattr(run, name) is None else float(getattr(run, name)) for run in runs)
+    """The mean cost of runs that did every record."""
+    return mean(float(getattr(run, name)) for run in runs)
 
 
 def _groups(runs: Sequence[Run]) -> list[tuple[str, str, str, list[Run]]]:

@@ -123,7 +123,16 @@ def read(file: Path) -> list[Measured]:
 def write(file: Path, measured: Measured) -> None:
     """Add a cell."""
     with file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(measured.to_json()) + "\n")
+        lines.write(json.dumps(_short(measured.to_json())) + "\n")
+
+
+def _short(value: Any) -> Any:
+    """The same in fewer digits: the file is kept in the repository."""
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_short(one) for one in value]
+    return round(value, 7) if isinstance(value, float) else value
 
 
 def interval_after(measured: Sequence[Measured]) -> AdaptiveInterval:

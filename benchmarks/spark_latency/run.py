@@ -7,9 +7,10 @@ cost is learnt in these turns alone. A cell begins with 20 s whose arrivals are 
 these, and from the demand learnt so far, the analysis of `mead` predicts mean and 95th percentile of the next 30 s,
 with the interval that the cells before have taught it. Then they are measured.
 
-Every cell is added to `cells.jsonl` in the folder when it ends. Run again, the command goes on where it was, so it can
-be interrupted, or run in pieces (`--cells`). It ends with 1 where a bar was missed or cells are still to be measured.
-A cell takes a minute, and each start two and a half. Run: ``python benchmarks/spark_latency/run.py``.
+Every cell is added to `cells.jsonl` beside this file when it ends. Run again, the command goes on where it was, so it
+can be interrupted, or run in pieces (`--cells`), on several days. It ends with 1 where a bar was missed or cells are
+still to be measured. A cell takes a minute, and each start two and a half. `--readme` puts the table into the README.
+Run: ``python benchmarks/spark_latency/run.py``.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
+from benchmarks.marked_part import write_marked_part
 from benchmarks.spark_latency.cells import LIMITS, OBJECTIVE, POISSON, Cell, Measured, all_cells, read, write
 from benchmarks.spark_latency.timetable import Turn, arrivals, turns_for
-from benchmarks.spark_latency.verdict import table, verdicts
+from benchmarks.spark_latency.verdict import table, told, verdicts, versions
 from benchmarks.spark_latency.watcher import Watcher, say
 
 import penstock as ps
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+HERE = Path(__file__).resolve().parent
 WARM_UP_RATES, WARM_UP_SECONDS = (500.0, 2000.0, 1000.0, 4000.0, 1500.0, 3000.0), 8.0
 """Records a second, for so long each, on all there is: code is compiled, and what a record costs is seen."""
 WARM_UP_BATCHES, WARM_UP_PATIENCE_SECONDS = 30, 240.0
@@ -64,23 +67,29 @@ def main() -> int:
     """Measure what is missing, print the table and the verdicts."""
     chosen = _arguments()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    file = chosen.folder / "cells.jsonl"
+    file: Path = chosen.file
+    file.parent.mkdir(parents=True, exist_ok=True)
     before = read(file)
     has = {one.cell for one in before}
     missing = [cell for cell in all_cells() if cell not in has][: chosen.cells]
     if missing:
         with tempfile.TemporaryDirectory() as folder, application(Path(folder)) as spark:
-            measure(Queries(spark, Path(folder), chosen.patterns), missing, before, file)
+            measure(Queries(spark, Path(folder), chosen.patterns), missing, before, chosen)
     measured = read(file)
     found = verdicts(measured)
-    print("\n".join(table(measured)))
-    for text, is_so in found:
-        print(f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}")
-    versions = sorted({f"{one.version} ({one.commit})" for one in measured})
-    print(f"measured with {', '.join(versions) or 'nothing yet'}")
+    print("\n".join([*table(measured), *told(found), versions(measured)]))
+    if chosen.readme:
+        write_marked_part(HERE / "README.md", readme_part(measured))
     if chosen.json:
         print(json.dumps({"cells": [one.to_json() for one in measured], "verdicts": dict(found)}))
     return 0 if all(is_so for _, is_so in found) else 1
+
+
+def readme_part(measured: Sequence[Measured]) -> list[str]:
+    """What the README says of the cells that were measured."""
+    if not measured:
+        return ["No cell was measured yet."]
+    return [*table(measured), "", *told(verdicts(measured)), "", f"{len(measured)} cells, {versions(measured)}."]
 
 
 @contextmanager
@@ -147,7 +156,7 @@ class Queries:
             query.stop()
 
 
-def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured], file: Path) -> None:
+def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured], chosen: argparse.Namespace) -> None:
     """Go through the cells, and add each to the file."""
     record_seconds = warm_up(queries)
     if before:  # the rates of the cells before
@@ -161,7 +170,7 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
     begin = time.time() + START_SECONDS
 
     def keep(measured: Measured) -> None:
-        write(file, measured)
+        write(chosen.file, measured)
         mean, p95 = measured.errors
         say(
             f"{measured.cell}: mean {measured.mean:.2f} s (predicted {mean:+.0%}), "
@@ -191,7 +200,7 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
                 if query.exception() is not None:
                     raise SystemExit(f"the query failed: {query.exception()}")
                 time.sleep(0.5)
-            keep_course(file.parent, instants, begin + times, query)
+            keep_course(chosen.folder, instants, begin + times, query)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -236,7 +245,9 @@ def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--cells", type=int, help="most cells to measure now; default: all that are missing")
     arguments.add_argument("--patterns", type=int, default=30, help="regular expressions looked for in each line")
-    arguments.add_argument("--folder", type=Path, default=Path("build/spark-latency"), help="gets every cell")
+    arguments.add_argument("--folder", type=Path, default=Path("build/spark-latency"), help="gets what cells came from")
+    arguments.add_argument("--file", type=Path, default=HERE / "cells.jsonl", help="gets every cell")
+    arguments.add_argument("--readme", action="store_true", help="put table and verdicts into the README")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return arguments.parse_args()
 

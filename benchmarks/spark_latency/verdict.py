@@ -55,3 +55,14 @@ def verdicts(measured: Sequence[Measured]) -> list[tuple[str, bool | None]]:
     text = f"{low:.0%} to {high:.0%} of all cells at or below the upper end at 90 % ({covered} of {n} measured)"
     found.append((text, is_so))
     return found
+
+
+def told(found: Sequence[tuple[str, bool | None]]) -> list[str]:
+    """Verdicts as lines."""
+    return [f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}" for text, is_so in found]
+
+
+def versions(measured: Sequence[Measured]) -> str:
+    """What they were measured with."""
+    each = sorted({f"{one.version} ({one.commit})" for one in measured})
+    return f"measured with {', '.join(each) or 'nothing yet'}"

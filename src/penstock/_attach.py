@@ -108,8 +108,8 @@ def attach(
     objective
         ``latency(p95="2s")`` or ``keep_up()``; default: keep up.
     executors
-        Fewest and most executors. No more are planned than a standalone master (``spark.cores.max``, free workers) or
-        the queue of a YARN cluster gives.
+        Fewest and most executors. No more are planned than a standalone master (``spark.cores.max``, free workers), the
+        queue of a YARN cluster or the quotas of a Kubernetes namespace give.
     cpu_shares
         Allowed CPU shares per executor, rising; the default leaves the CPU alone. Needs the executors on this host
         and the rights for cgroups or, with `master`, a `penstock agent` on the hosts of executors; without them

@@ -200,8 +200,7 @@ def hold_query(
 
     With `has_master` its executors are held on all hosts, by the agents that the master asks.
     """
-    from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
-    from penstock.adaptors.executor_room import open_room
+    from penstock.adaptors.clusters import RunningApplication, cluster_of
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.executors import ExecutorsByRest
     from penstock.adaptors.spark.meters import query_meters
@@ -211,42 +210,31 @@ def hold_query(
     context = query_context(query)
     of_driver = executors_of_this_driver()
     cores = _cores_per_executor(context, of_driver)
-    scaler: ExecutorScaler | None = None
-    held = HeldExecutors()
+    cluster = cluster_of(RunningApplication(context, of_driver, cores))
     if mode is Mode.ACT:
-        application = SharedApplication(
-            context.applicationId, context.master or "", dict(context.getConf().getAll()), cores
-        )
-        held = hold_executors(
-            application,
-            operator,
-            limits,
-            lambda: None if scaler is None else scaler.requested,
-            has_master=has_master,
-        )
-    executors, nodes = held.placed(of_driver)
-    scaler = ExecutorScaler.of(context, executors, nodes=nodes)
+        cluster.hold(operator, limits, has_master=has_master)
+    cluster.watch_room()
+    scaler = ExecutorScaler(cluster, cluster.executors)
     unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
-    notes = (*unseen, *held.notes)
+    notes = (*unseen, *cluster.notes)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
-    actuator = SparkActuator(scaler, held.shares)
+    actuator = SparkActuator(scaler)
+    held = cluster.held
 
     seen: tuple[ExecutorState, ...] = ()
 
     def read_executors() -> tuple[ExecutorState, ...]:
         nonlocal seen
-        seen = executors()
+        seen = cluster.executors()
         return seen
-
-    watch = open_room(context, cores)
 
     def unheld() -> str | None:
         return None if held.shares is None else held.shares.unheld(seen, time.time())
 
     def faults() -> tuple[str, ...]:
-        others = (None if watch is None else watch.fault, unheld())
-        return (*actuator.take_faults(), *held.faults, *(fault for fault in others if fault is not None))
+        others = unheld()
+        return (*actuator.take_faults(), *cluster.faults, *(() if others is None else (others,)))
 
     probe = QueryProbe(
         query,
@@ -256,18 +244,12 @@ def hold_query(
         draining=lambda: scaler.draining,
         other_faults=faults,
         refused=actuator.refused,
-        room=(lambda: None) if watch is None else watch.room,
+        room=cluster.room,
         share=lambda: held.share,
         why_no_shares=unheld,
     )
     meters = query_meters(query, context, of_driver.entries)
-
-    def release() -> None:
-        if watch is not None:
-            watch.stop()
-        held.close()
-
-    return QueryHold(probe, actuator, cores, meters, notes, release)
+    return QueryHold(probe, actuator, cores, meters, notes, cluster.close)
 
 
 def metered(hold: QueryHold) -> MetricSource:

@@ -16,6 +16,7 @@ from penstock.records import (
     Action,
     Allocation,
     Decision,
+    ExecutorRoom,
     ExecutorSize,
     LatencySummary,
     Limits,
@@ -116,6 +117,109 @@ class RestartingActuator(Actuator, Protocol):
     @property
     def process(self) -> ProcessState:
         """The process that runs now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The registered executors: those that take tasks, and those on their way out."""
+
+    active: tuple[str, ...]
+    leaving: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChoice:
+    """On which nodes executors can be had.
+
+    Attributes
+    ----------
+    names
+        Those that may be chosen; empty: any that the cluster has.
+    why_none
+        Why none can be chosen, in one line; None: they can.
+    """
+
+    names: tuple[str, ...] = ()
+    why_none: str | None = None
+
+
+class Cluster(Protocol):
+    """Where one running application has its executors from: what can be had, on which nodes, and for what.
+
+    Promises: what can be had (`refusal`, `room`, `nodes`, `why_no_shares`) is known before anybody plans with it, and
+    is answered from what was last heard. What these say no to is refused with an ActuationRejectedError and that
+    reason, and nothing changes. What is asked for comes later, or not at all. The number asked for is a limit, not an
+    order to stop: raising it starts executors, lowering it ends none, and one that is lost while fewer run is
+    replaced. `drain` and `kill` leave it as it is. Failures are ActuationErrors; of CPU shares also OSErrors.
+    """
+
+    # --- what can be had
+
+    def refusal(self) -> str | None:
+        """Return why executors cannot be scaled here. None: they can."""
+        ...
+
+    def room(self) -> ExecutorRoom | None:
+        """Return how many executors can be had now, and why not more. None: that is not known."""
+        ...
+
+    @property
+    def nodes(self) -> NodeChoice:
+        """On which nodes executors can be had, or why none can be chosen."""
+        ...
+
+    @property
+    def why_no_shares(self) -> str | None:
+        """Why executors cannot be held to a CPU share, in one line. None: they can."""
+        ...
+
+    @property
+    def can_drain(self) -> bool:
+        """Whether executors can be drained. Otherwise they are killed."""
+        ...
+
+    # --- what there is
+
+    def census(self) -> Census:
+        """Return the registered executors."""
+        ...
+
+    def asked(self) -> int | None:
+        """Return how many executors were asked for, by whomever. None: that is not known."""
+        ...
+
+    # --- what is wanted
+
+    def ask(self, executors: int) -> None:
+        """Ask for so many executors in all, those that drain included."""
+        ...
+
+    def choose(self, nodes: Sequence[str]) -> None:
+        """Have executors that are started from now on come to these nodes, as far as the cluster can be told."""
+        ...
+
+    def drain(self, executor_id: str, reason: str) -> None:
+        """Take an executor out of scheduling, and end it when its blocks have moved."""
+        ...
+
+    def kill(self, executor_ids: Sequence[str]) -> None:
+        """End executors now."""
+        ...
+
+    def resize(self, allocation: Allocation | None, *, is_starting: bool = False) -> None:
+        """Hold the executors to the allocation's CPU share; None: lift the cap, and stay ready.
+
+        While executors of the allocation start (`is_starting`) there is room for them: a JVM compiles at first.
+        """
+        ...
+
+    def share_refusal(self) -> str | None:
+        """Return why the share that was last asked for will not come about. None: it has, or still may."""
+        ...
+
+    def release(self) -> None:
+        """Lift the cap, and leave nothing behind. May be called twice."""
         ...
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import penstock as ps
-from penstock.adaptors.spark.context_control import ContextControl
+from penstock.adaptors.clusters import RunningApplication, SparkCluster, cluster_of
 from penstock.adaptors.spark.executors_of_driver import ExecutorsOfDriver
-from penstock.records import Allocation, Decision, Outcome, OutcomeStatus, PlanRequest
+from penstock.adaptors.spark.query_probe import executors_of_this_driver
+from penstock.adaptors.spark.scaling import ExecutorScaler
+from penstock.records import Allocation, Decision, Limits, Outcome, OutcomeStatus, PlanRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +48,7 @@ class SteeredQuery:
     query: StreamingQuery
     scaler: ps.Scaler
     policy: ObedientPolicy
-    control: ContextControl
+    port: SparkCluster
 
     @property
     def application(self) -> str:
@@ -55,7 +57,7 @@ class SteeredQuery:
 
     def hosts(self) -> dict[str, str]:
         """The nodes of the executors that take tasks, by executor."""
-        active = set(self.control.census().active)
+        active = set(self.port.census().active)
         found = ExecutorsOfDriver(self.spark.sparkContext)()
         return {e.executor_id: e.host for e in found if e.executor_id in active}
 
@@ -63,7 +65,7 @@ class SteeredQuery:
         """Wait; the bound only ends a failing test."""
         deadline = time.monotonic() + seconds
         while not is_so():
-            census, total = self.control.census(), self.control.requested_total()
+            census, total = self.port.census(), self.port.asked()
             assert time.monotonic() < deadline, (census, total, self.hosts(), self.outcomes()[-3:], self.missing())
             time.sleep(0.3)
 
@@ -77,7 +79,7 @@ class SteeredQuery:
 
     def settle(self, executors: int) -> None:
         """Wait until so many executors take tasks, and no other is there."""
-        self.until(lambda: len(self.hosts()) == executors and not self.control.census().leaving)
+        self.until(lambda: len(self.hosts()) == executors and not self.port.census().leaving)
 
     def outcomes(self) -> list[Outcome]:
         """What became of actions so far."""
@@ -95,16 +97,39 @@ class SteeredQuery:
 
 
 @contextmanager
+def alone(query: SteeredQuery) -> Iterator[SparkCluster]:
+    """Detach Penstock, and hold the cluster of one executor as it does: nobody else scales the application then."""
+    query.scaler.detach()
+    cluster = cluster_of(RunningApplication(query.spark.sparkContext, executors_of_this_driver(), 1))
+    before = cluster.asked()
+    assert before is not None
+    scaler = ExecutorScaler(cluster)
+
+    def has_one() -> bool:
+        scaler.reconcile(1)
+        return len(query.hosts()) == 1 and not cluster.census().leaving
+
+    query.until(has_one)
+    cluster.hold(str(query.query.name), Limits(1, 8, (0.5, 1.0)))
+    try:
+        cluster.watch_room()
+        yield cluster
+    finally:
+        cluster.close()
+        cluster.ask(before)
+
+
+@contextmanager
 def steered(
     spark: SparkSession, query: StreamingQuery, *, most: int, cpu_shares: tuple[float, ...] = (0.5, 1.0)
 ) -> Iterator[SteeredQuery]:
     """Attach to a query, and have it come to one executor. In the end it has as many as before it was attached."""
-    control = ContextControl(spark.sparkContext)
-    before = control.requested_total()
+    port = cluster_of(RunningApplication(spark.sparkContext))
+    before = port.asked()
     assert before is not None, "set how many executors the application has at its start"
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(control.census().active) < before:
-        assert time.monotonic() < deadline, f"of {before} executors these came: {control.census()}"
+    while len(port.census().active) < before:
+        assert time.monotonic() < deadline, f"of {before} executors these came: {port.census()}"
         time.sleep(0.3)
     policy = ObedientPolicy()
     with ps.attach(
@@ -116,7 +141,7 @@ def steered(
         guards="none",
         warm_up_seconds=0.0,
     ) as scaler:
-        made = SteeredQuery(spark, query, scaler, policy, control)
+        made = SteeredQuery(spark, query, scaler, policy, port)
         made.settle(1)
         yield made
         made.next_batches(2)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,75 +13,22 @@ import pytest
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import LeasedActuator, OperatorAgent
 from penstock.adaptors.spark.actuator import SparkActuator
-from penstock.adaptors.spark.scaling import Census, ExecutorScaler
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import MetricSourceError
 from penstock.ports import Actuator, MetricSource
 from penstock.records import Allocation, BatchProgress, Telemetry
 from penstock.testing.check_actuator import check_actuator
+from penstock.testing.fake_cluster import FakeCluster
 from penstock.testing.fakes import FakeActuator, FakeMetricSource
 
 
-class World:
-    """A cluster that starts executors up to its limit and ends draining ones at once, with one share for all."""
-
-    can_drain = True
-
-    def __init__(self) -> None:
-        self.active = ["0"]
-        self.limit = 1
-        self.share: float = 1.0
-        self._ids = itertools.count(1)
-
-    def refusal(self) -> str | None:
-        """Nothing is refused."""
-        return None
-
-    def census(self) -> Census:
-        """Who is there."""
-        return Census(tuple(self.active))
-
-    def requested_total(self) -> int | None:
-        """The limit."""
-        return self.limit
-
-    def request_total(self, total: int) -> None:
-        """Start what is missing."""
-        self.limit = total
-        while len(self.active) < total:
-            self.active.append(str(next(self._ids)))
-
-    def drain(self, executor_id: str, reason: str) -> None:
-        """End it."""
-        self.active.remove(executor_id)
-
-    def kill(self, executor_ids: Sequence[str]) -> None:
-        """End them."""
-        self.active = [i for i in self.active if i not in executor_ids]
-
-    def apply(self, allocation: Allocation) -> None:
-        """Cap."""
-        self.share = allocation.cpu_share
-
-    def widen(self, allocation: Allocation) -> None:
-        """Raise the cap."""
-        self.share = 1.0
-
-    def open(self) -> None:
-        """Lift the cap."""
-        self.share = 1.0
-
-    def release(self) -> None:
-        """Lift the cap."""
-        self.share = 1.0
-
-    def share_refusal(self) -> str | None:
-        """Why the share will not come about."""
-        return None
+class World(FakeCluster):
+    """A cluster whose allocation is seen from outside."""
 
     @property
     def allocation(self) -> Allocation:
         """What is in force."""
-        return Allocation(len(self.active), self.share)
+        return Allocation(len(self.on), 1.0 if self.share is None else self.share)
 
 
 class OpenableActuator(FakeActuator):
@@ -106,7 +52,7 @@ class Made:
         inner: LeasedActuator
         if self.kind.startswith("spark"):
             world = World()
-            inner = SparkActuator(ExecutorScaler(world), world, reconcile_every_seconds=0.005, warm_seconds=0.0)
+            inner = SparkActuator(ExecutorScaler(world), reconcile_every_seconds=0.005, warm_seconds=0.0)
             observe = self._allocation_of(world)
         else:
             fake = OpenableActuator()

@@ -21,7 +21,7 @@ from penstock.records import Quality
 
 pytestmark = [pytest.mark.long, pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
-RATE, SECONDS, CHECKPOINT_SECONDS, PARTITIONS = 150, 50, 10.0, 2
+RATE, SECONDS, CHECKPOINT_SECONDS, PARTITIONS = 150, 100, 10.0, 2
 SPEC: dict[str, Any] = {
     "name": "quick",
     "broker": {"partitions": PARTITIONS},
@@ -36,7 +36,9 @@ SPEC: dict[str, Any] = {
     "objective": {"p95": "5s"},
     "policy": {"name": "mead", "options": {"window": 20000, "every_seconds": "5s", "rescue_every": "1s",
                                            "max_states": 4, "best": 1}},
-    "warm_up": "3s",
+    "guards": {"cooldown_down": "4s", "opposite": "8s"},
+    # Records are late while executors compile the query, and a level at which they were is not gone below for minutes.
+    "warm_up": "15s",
     "window": "5s",
 }  # fmt: skip
 
@@ -120,12 +122,15 @@ def test_every_find_comes_out_soon_and_cpu_is_chosen_by_the_per_record_model(tmp
     assert min(o.cluster.observed.executors for o in good if o.cluster.observed is not None) == PARTITIONS
 
     assert decisions
-    assert all(d.target.executors >= PARTITIONS for d in decisions)
     by_model = [d for d in decisions if d.prediction is not None]
     changes = [f"{d['from']} -> {d['to']}: {d['reason']}" for d in result["decisions"]]
     print(json.dumps({"latency": latency, "settled_p95": float(np.median(settled)), "changes": changes,
                       "by_model": len(by_model)}))  # fmt: skip
     assert by_model, f"no plan in {SECONDS} s of load"
     assert all(d.evidence["cpu_seconds_per_record"] for d in by_model)
+    # 150 records a second need a small part of two cores: a plan that leaves all of them has chosen nothing.
+    lower = [d for d in decisions if d.is_change and d.target.cpu_share < d.current.cpu_share]
+    assert lower, f"no plan took any CPU away: {changes}"
+    assert result["capacity_seconds"] < result["static_capacity_seconds"]
     assert result["objective"]["met_steady"], "the bound was broken"
     run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)

@@ -56,6 +56,7 @@ def drive(folder: Path, master: str) -> None:
     from pyspark.sql import SparkSession
 
     from penstock.adaptors.agent.server import OperatorAgent
+    from penstock.adaptors.clusters import RunningApplication, cluster_of
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.executor_round_trips import measure_from_executors
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
@@ -87,7 +88,8 @@ def drive(folder: Path, master: str) -> None:
     )
     read_executors = executors_of_this_driver()
     # A starting JVM may take minutes on a busy machine.
-    scaler = ExecutorScaler.of(spark.sparkContext, read_executors, placing_patience_seconds=600.0)
+    cluster = cluster_of(RunningApplication(spark.sparkContext, read_executors))
+    scaler = ExecutorScaler(cluster, read_executors, placing_patience_seconds=600.0)
     actuator = SparkActuator(scaler, reconcile_every_seconds=0.5)
     probe = QueryProbe(
         query,

@@ -22,9 +22,9 @@ from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import OperatorAgent
+from penstock.adaptors.clusters import RunningApplication, cluster_of
 from penstock.adaptors.spark.actuator import SparkActuator
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.context_control import ContextControl
 from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.records import Action, Allocation, BatchProgress, ExecutorState, Telemetry
@@ -118,7 +118,7 @@ def running(
         .start()
     )
     read_executors = executors_of_this_driver()
-    scaler = ExecutorScaler.of(spark.sparkContext, read_executors)
+    scaler = ExecutorScaler(cluster_of(RunningApplication(spark.sparkContext)), read_executors)
     actuator = SparkActuator(scaler, reconcile_every_seconds=0.5)
     probe = QueryProbe(
         query,
@@ -188,11 +188,11 @@ def test_killing_an_executor_leaves_the_requested_total_alone(running: Running, 
     """With the total lowered first one goes for good; without that the killed one is replaced."""
     running.ask(2)
     running.until(lambda e: len(e) == 2 and not any(x.is_draining for x in e.values()))
-    control = ContextControl(spark.sparkContext)
-    control.request_total(2)
-    victim = min(control.census().active)
-    control.kill([victim])
-    assert control.requested_total() == 2
+    port = cluster_of(RunningApplication(spark.sparkContext))
+    port.ask(2)
+    victim = min(port.census().active)
+    port.kill([victim])
+    assert port.asked() == 2
     running.until(lambda e: victim not in e)
     running.until(lambda e: victim not in e and len(e) == 2)
     running.until_batches(2)

@@ -164,7 +164,7 @@ def test_doctor_and_commands_say_what_is_missing(installed: Environment) -> None
     assert done.returncode == 1, done.stderr
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert (checks["pyspark"]["severity"], checks["pyspark"]["mend"]) == ("needed", "pip install 'penstock[spark]'")
-    for extra in ("report", "service", "kafka", "rabbitmq", "postgresql"):
+    for extra in ("report", "service", "kafka", "rabbitmq", "postgresql", "kubernetes"):
         assert (checks[extra]["severity"], checks[extra]["mend"]) == ("optional", f"pip install 'penstock[{extra}]'")
     run = installed.run("penstock", "run", str(ROOT / "examples" / "log-analysis.yaml"), "--check")
     assert (run.returncode, "pip install 'penstock[spark]'" in run.stderr) == (2, True), run.stderr

@@ -13,6 +13,7 @@ from pyspark.sql.functions import col, lit, raise_error, window
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.integration.spark_driver import SparkDriver
 
+from penstock.adaptors.clusters import RunningApplication, cluster_of
 from penstock.adaptors.spark.query_probe import QueryProbe
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationRejectedError
@@ -151,6 +152,6 @@ def rate_progress_after(query: StreamingQuery, batch_id: int) -> int:
 
 def test_a_local_master_refuses_to_be_scaled(spark: SparkSession) -> None:
     """On a local master scaling is refused with a text that says why and what to do."""
-    scaler = ExecutorScaler.of(spark.sparkContext)
+    scaler = ExecutorScaler(cluster_of(RunningApplication(spark.sparkContext)))
     with pytest.raises(ActuationRejectedError, match="executors cannot be scaled on a local master"):
         scaler.reconcile(2)

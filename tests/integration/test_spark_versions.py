@@ -22,10 +22,9 @@ from tests.integration.spark_driver import SparkDriver
 
 import penstock as ps
 from penstock.adaptors.cgroups import CgroupsUnavailableError, find_hierarchy
-from penstock.adaptors.executor_room import open_room
+from penstock.adaptors.clusters import RunningApplication, SparkCluster, cluster_of
 from penstock.adaptors.spark.border_stop import BorderStop, stop_at_border
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.context_control import ContextControl
 from penstock.adaptors.spark.query_facts import QuerySource, read_query_facts
 from penstock.adaptors.spark.query_probe import QueryProbe
 from penstock.records import BatchProgress, ExecutorRoom
@@ -43,11 +42,11 @@ class Attached:
 
     query: StreamingQuery
     scaler: ps.Scaler
-    control: ContextControl
+    port: SparkCluster
 
     def executors(self) -> set[str]:
         """Those that take tasks."""
-        return set(self.control.census().active)
+        return set(self.port.census().active)
 
     def hold(self, executors: int, cpu_share: float | None = None) -> None:
         """Order a size."""
@@ -89,7 +88,7 @@ def attached(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     with ps.attach(
         query, executors=(1, 2), cpu_shares=(0.5, 1.0), mode="act", warm_up_seconds=0.0, window_seconds=5.0
     ) as scaler:
-        made = Attached(query, scaler, ContextControl(spark.sparkContext))
+        made = Attached(query, scaler, cluster_of(RunningApplication(spark.sparkContext)))
         made.hold(2)
         yield made
     query.stop()
@@ -114,13 +113,13 @@ def test_what_the_query_reads_and_when_is_known(attached: Attached) -> None:
 
 def test_what_the_cluster_can_give_is_known(attached: Attached, spark: SparkSession) -> None:
     """The master says that the application may have two cores, and so two executors of one."""
-    watch = open_room(spark.sparkContext, 1)
-    assert watch is not None
+    cluster = cluster_of(RunningApplication(spark.sparkContext, cores=1))
+    cluster.watch_room()
     try:
-        until(lambda: watch.room() is not None, attached.scaler)
-        assert watch.room() == ExecutorRoom(2, "spark.cores.max is 2; an executor takes 1 core and 512 MB")
+        until(lambda: cluster.room() is not None, attached.scaler)
+        assert cluster.room() == ExecutorRoom(2, "spark.cores.max is 2; an executor takes 1 core and 512 MB")
     finally:
-        watch.stop()
+        cluster.close()
 
 
 def test_every_batch_is_seen_once_and_whole(attached: Attached) -> None:
@@ -164,14 +163,14 @@ def test_executors_go_and_come_while_the_query_runs(attached: Attached) -> None:
     run_id = attached.query.runId
     until(lambda: len(attached.executors()) == 2, attached.scaler)
     attached.hold(1)
-    until(lambda: len(attached.executors()) == 1 and not attached.control.census().leaving, attached.scaler)
+    until(lambda: len(attached.executors()) == 1 and not attached.port.census().leaving, attached.scaler)
     (stayed,) = attached.executors()
-    assert attached.control.requested_total() == 1
+    assert attached.port.asked() == 1
     attached.hold(2)
     until(lambda: len(attached.executors()) == 2, attached.scaler)
     assert stayed in attached.executors()
     attached.hold(1)
-    until(lambda: len(attached.executors()) == 1 and not attached.control.census().leaving, attached.scaler)
+    until(lambda: len(attached.executors()) == 1 and not attached.port.census().leaving, attached.scaler)
     assert attached.query.runId == run_id
     assert attached.query.isActive
 
@@ -221,13 +220,13 @@ def cap_of(pid: int) -> float | None:
 def test_an_executor_that_is_killed_without_draining_is_replaced(attached: Attached) -> None:
     """The wanted total is not lowered when one is killed, so that another comes; in the end it is as before."""
     (victim,) = attached.executors()
-    attached.control.kill([victim])
-    total = attached.control.requested_total()
+    attached.port.kill([victim])
+    total = attached.port.asked()
     # The scaler may have raised it already: while the killed one is on its way out, one more has to be asked for.
     assert total is not None
     assert total >= 1
     until(lambda: victim not in attached.executors(), attached.scaler)
-    until(lambda: len(attached.executors()) == 1 and attached.control.requested_total() == 1, attached.scaler)
+    until(lambda: len(attached.executors()) == 1 and attached.port.asked() == 1, attached.scaler)
 
 
 def test_the_query_is_stopped_between_two_batches(attached: Attached) -> None:

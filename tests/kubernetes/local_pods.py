@@ -64,7 +64,8 @@ def start_job(
 
 def _localized(properties: str, settings: Mapping[str, str]) -> str:
     """The manifest's properties with this machine's image and template."""
-    kept = [line for line in properties.splitlines() if "persistentVolumeClaim" not in line]
+    ours = ("persistentVolumeClaim", "podTemplateFile")
+    kept = [line for line in properties.splitlines() if not any(name in line for name in ours)]
     names = ("container.image", "podTemplateFile", "executorEnv", "pyspark.python")
     own = [
         f"{key}={value}"

@@ -15,13 +15,14 @@ import pytest
 from tests.kubernetes.api_of_tests import Api
 from tests.kubernetes.spark_application import Application, counting
 
-from penstock.adaptors.cpu_shares import SharedApplication, hold_executors
+from penstock.adaptors.clusters import RunningApplication, cluster_of
 from penstock.adaptors.kubernetes.node_choice import TEMPLATE_SETTING, NodeTemplate
 from penstock.adaptors.kubernetes_server.node_plan import NODE
-from penstock.adaptors.kubernetes_server.spark_pods import MASTER, spark_settings
+from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
 from penstock.adaptors.spark.query_probe import executors_of_this_driver
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationError
+from penstock.ports import NodeChoice
 from penstock.records import Limits
 
 pytestmark = pytest.mark.kubernetes
@@ -63,13 +64,11 @@ def application(api: Api, driver_login: None, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def scaler(application: Application) -> Iterator[ExecutorScaler]:
     """What places executors, as in the process of an operator."""
-    context = application.spark.sparkContext
-    conf = dict(context.getConf().getAll())
-    limits = Limits(1, 2, nodes=(NODE, OTHER))
-    held = hold_executors(SharedApplication(application.id, MASTER, conf, 1), "counts", limits, lambda: None)
-    executors, nodes = held.placed(executors_of_this_driver())
-    yield ExecutorScaler.of(context, executors, nodes=nodes)
-    held.close()
+    cluster = cluster_of(RunningApplication(application.spark.sparkContext, executors_of_this_driver(), 1))
+    cluster.hold("counts", Limits(1, 2, nodes=(NODE, OTHER)))
+    assert cluster.nodes == NodeChoice((NODE, OTHER))
+    yield ExecutorScaler(cluster, cluster.executors)
+    cluster.close()
 
 
 def nodes_of(application: Application) -> list[Any]:

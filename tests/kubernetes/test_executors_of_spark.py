@@ -9,7 +9,7 @@ import pytest
 from tests.kubernetes.api_of_tests import Api
 from tests.kubernetes.spark_application import Application, counting
 
-from penstock.adaptors.spark.context_control import ContextControl
+from penstock.adaptors.clusters import RunningApplication, SparkCluster, cluster_of
 
 pytestmark = pytest.mark.kubernetes
 
@@ -24,56 +24,54 @@ def application(api: Api, driver_login: None, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def control(application: Application) -> ContextControl:
+def port(application: Application) -> SparkCluster:
     """The calls."""
-    return ContextControl(application.spark.sparkContext)
+    return cluster_of(RunningApplication(application.spark.sparkContext))
 
 
-def registered(control: ContextControl) -> set[str]:
+def registered(port: SparkCluster) -> set[str]:
     """The executors that take tasks."""
-    return set(control.census().active)
+    return set(port.census().active)
 
 
-def test_executors_are_added_beside_those_that_run(application: Application, control: ContextControl) -> None:
+def test_executors_are_added_beside_those_that_run(application: Application, port: SparkCluster) -> None:
     """A higher total starts a pod, and leaves the other one alone."""
     (first,) = application.pods()
-    control.request_total(2)
-    application.until(lambda: len(registered(control)) == 2)
-    assert first in registered(control)
-    assert set(application.pods()) == registered(control)
+    port.ask(2)
+    application.until(lambda: len(registered(port)) == 2)
+    assert first in registered(port)
+    assert set(application.pods()) == registered(port)
 
 
-def test_killing_an_executor_leaves_the_wanted_total_alone(application: Application, control: ContextControl) -> None:
+def test_killing_an_executor_leaves_the_wanted_total_alone(application: Application, port: SparkCluster) -> None:
     """The killed one is replaced, because the total stays."""
-    victim = min(registered(control), key=int)
-    control.kill([victim])
-    assert control.requested_total() == 2
-    application.until(lambda: victim not in application.pods() and len(registered(control)) == 2)
-    assert victim not in registered(control)
-    assert control.requested_total() == 2
+    victim = min(registered(port), key=int)
+    port.kill([victim])
+    assert port.asked() == 2
+    application.until(lambda: victim not in application.pods() and len(registered(port)) == 2)
+    assert victim not in registered(port)
+    assert port.asked() == 2
 
 
-def test_after_a_kill_for_good_a_drained_executor_is_replaced(
-    application: Application, control: ContextControl
-) -> None:
+def test_after_a_kill_for_good_a_drained_executor_is_replaced(application: Application, port: SparkCluster) -> None:
     """With the total lowered first, the killed one goes for good; the total holds for what happens later."""
-    control.request_total(1)
-    stays, goes = sorted(registered(control), key=int)
-    control.kill([goes])
-    application.until(lambda: set(application.pods()) == {stays} == registered(control))
-    assert control.requested_total() == 1
-    control.drain(stays, "the test says so")
-    application.until(lambda: stays not in application.pods() and len(registered(control)) == 1)
+    port.ask(1)
+    stays, goes = sorted(registered(port), key=int)
+    port.kill([goes])
+    application.until(lambda: set(application.pods()) == {stays} == registered(port))
+    assert port.asked() == 1
+    port.drain(stays, "the test says so")
+    application.until(lambda: stays not in application.pods() and len(registered(port)) == 1)
     application.until_batches(1)
 
 
-def test_the_executor_that_is_chosen_goes(application: Application, control: ContextControl) -> None:
+def test_the_executor_that_is_chosen_goes(application: Application, port: SparkCluster) -> None:
     """Of two executors the older one is drained; its pod goes, the younger one stays, and none comes in its place."""
-    control.request_total(2)
-    application.until(lambda: len(registered(control)) == 2)
-    goes, stays = sorted(registered(control), key=int)
-    control.request_total(1)
-    control.drain(goes, "the test says so")
+    port.ask(2)
+    application.until(lambda: len(registered(port)) == 2)
+    goes, stays = sorted(registered(port), key=int)
+    port.ask(1)
+    port.drain(goes, "the test says so")
     application.until(lambda: set(application.pods()) == {stays})
     application.until_batches(3)
-    assert set(application.pods()) == {stays} == registered(control)
+    assert set(application.pods()) == {stays} == registered(port)

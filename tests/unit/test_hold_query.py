@@ -9,10 +9,22 @@ from typing import Any
 import pytest
 
 from penstock import _wiring
-from penstock.adaptors import cpu_shares
+from penstock.adaptors import clusters
 from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication
-from penstock.adaptors.spark import meters, query_probe, scaling
-from penstock.records import Limits, Mode
+from penstock.adaptors.spark import meters, query_probe
+from penstock.records import ExecutorState, Limits, Mode
+
+
+class FakeReader:
+    """The driver's executors: none."""
+
+    def __call__(self) -> tuple[ExecutorState, ...]:
+        """None."""
+        return ()
+
+    def entries(self) -> list[Any]:
+        """None."""
+        return []
 
 
 class RecordingParts:
@@ -23,7 +35,6 @@ class RecordingParts:
         self.masters: list[bool] = []
         self.requested: list[int | None] = []
         self.probe: dict[str, Any] = {}
-        self.nodes: list[Any] = []
         self.closed: list[str] = []
 
     def hold(
@@ -41,11 +52,6 @@ class RecordingParts:
         self.probe = options
         return SimpleNamespace(close=lambda: self.closed.append("probe"))
 
-    def make_scaler(self, _context: Any, _executors: Any, *, nodes: Any) -> Any:
-        """As `ExecutorScaler.of`."""
-        self.nodes.append(nodes)
-        return SimpleNamespace(take_notes=tuple, draining=frozenset(), requested=3)
-
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> RecordingParts:
@@ -56,11 +62,12 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> RecordingParts:
         applicationId="spark-7", master="k8s://https://h:6443", uiWebUrl="http://h:4040", getConf=lambda: conf
     )
     monkeypatch.setattr(_wiring, "query_context", lambda _: context)
-    monkeypatch.setattr(query_probe, "executors_of_this_driver", lambda: SimpleNamespace(entries=list))
+    monkeypatch.setattr(query_probe, "executors_of_this_driver", FakeReader)
     monkeypatch.setattr(query_probe, "QueryProbe", made.make_probe)
     monkeypatch.setattr(meters, "query_meters", lambda *_: None)
-    monkeypatch.setattr(scaling.ExecutorScaler, "of", made.make_scaler)
-    monkeypatch.setattr(cpu_shares, "hold_executors", made.hold)
+    monkeypatch.setattr(clusters, "ContextControl", lambda _: None)
+    monkeypatch.setattr(clusters, "hold_executors", made.hold)
+    monkeypatch.setattr(clusters.OnKubernetes, "_room_reader", lambda _: None)
     return made
 
 
@@ -72,10 +79,9 @@ def test_a_query_that_is_scaled_is_held_and_let_go(parts: RecordingParts) -> Non
         SharedApplication("spark-7", "k8s://https://h:6443", {"spark.executor.cores": "2"}, 2)
     ]
     assert parts.masters == [False]
-    assert parts.requested == [None], "before the scaler is there nothing was requested"
+    assert parts.requested == [None], "nothing was asked for yet"
     assert hold.notes == ("a note",)
     assert parts.probe["other_faults"]() == ("executor 2 waits",)
-    assert parts.nodes == [None]
     hold.close()
     assert parts.closed == ["probe", "watch"]
 

@@ -102,5 +102,5 @@ def attached_query(
     with query_of_numbers(cluster, folder, settings) as (spark, query):
         application = str(spark.sparkContext.applicationId)
         with steered(spark, query, most=most, cpu_shares=(0.25, 0.5, 1.0)) as made:
-            yield AttachedQuery(spark, query, made.scaler, made.policy, made.control, cluster)
+            yield AttachedQuery(spark, query, made.scaler, made.policy, made.port, cluster)
         assert capacity_of(find_executors(application).values()) is None, "a limit is left"

@@ -62,7 +62,7 @@ def test_what_the_queue_does_not_give_is_not_planned_for(story: AttachedQuery) -
     assert story.policy.request is not None
     assert story.policy.request.limits.max_executors == ROOM
     story.settle(ROOM)
-    assert story.control.requested_total() == ROOM
+    assert story.port.asked() == ROOM
     last = [decision for decision in story.scaler.decisions if decision.is_change][-1]
     assert last.target.executors == ROOM
 
@@ -72,7 +72,7 @@ def test_chosen_executors_are_drained_and_their_containers_go(story: AttachedQue
     story.decide(2, 0.5)
     story.settle(2)
     story.until(lambda: story.containers() == 3)
-    assert story.control.requested_total() == 2
+    assert story.port.asked() == 2
     story.next_batches(2)
     assert len(story.hosts()) == 2
 
@@ -89,13 +89,13 @@ def test_a_container_that_is_killed_is_replaced_and_held(story: AttachedQuery) -
 def test_a_kill_does_not_lower_the_wanted_total(story: AttachedQuery) -> None:
     """An executor that is removed without a drain is replaced while the total says so, and not when it was lowered."""
     victim = next(iter(story.hosts()))
-    story.control.kill([victim])
-    total = story.control.requested_total()
+    story.port.kill([victim])
+    total = story.port.asked()
     # The scaler may have raised it already: while the killed one is on its way out, one more has to be asked for.
     assert total is not None
     assert total >= 2
     story.until(lambda: victim not in story.hosts() and len(story.hosts()) == 2)
-    story.until(lambda: story.control.requested_total() == 2)
+    story.until(lambda: story.port.asked() == 2)
 
 
 @pytest.mark.kill

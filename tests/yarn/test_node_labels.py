@@ -30,7 +30,7 @@ def test_executors_come_to_nodes_with_the_label_and_no_more_are_planned_for(
         assert f"with the label {LABEL}" in less
         story.decide(MOST, 1.0)
         story.settle(ROOM)
-        assert story.control.requested_total() == ROOM
+        assert story.port.asked() == ROOM
         assert set(story.hosts().values()) == set(PLAN.labels)
         master = cluster.ask(f"/apps/{story.application}")["app"]["amHostHttpAddress"].rpartition(":")[0]
         assert master not in PLAN.labels

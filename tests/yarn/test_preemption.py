@@ -52,5 +52,5 @@ def test_preempted_executors_come_back_when_there_is_room(cluster: YarnCluster, 
             story.until(lambda: story.preempted() > 0 and len(story.hosts()) < 4)
             story.until(lambda: any("no node has room for one more" in note for note in story.scaler.notes))
             story.next_batches(2)
-            assert story.control.requested_total() == 4
+            assert story.port.asked() == 4
         story.settle(4)

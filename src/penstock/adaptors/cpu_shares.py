@@ -3,61 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.adaptors.far_shares import FarShares
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 from penstock.errors import ActuationError, AdaptorError, ConfigurationError
-from penstock.records import Allocation, CpuReading, ExecutorShare, ExecutorState, Limits
+from penstock.records import Allocation, ExecutorShare, Limits
 from penstock.units import parse_bytes
 
 if TYPE_CHECKING:
     from penstock.adaptors.cgroups import Hierarchy
-    from penstock.adaptors.kubernetes.node_choice import NodeTemplate
+    from penstock.adaptors.cgroups.shares import CpuShares
+    from penstock.adaptors.kubernetes.api import ApiExecutorPods
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
+    from penstock.adaptors.kubernetes.shares import PodShares
 
-
-ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
-
-
-class OpenedShares(Protocol):
-    """CPU shares of one application, ready to be set (`penstock.adaptors.spark.actuator.CpuShareControl`)."""
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What does not work at present, one line each."""
-        ...
-
-    def apply(self, allocation: Allocation) -> None:
-        """Cap the executors at the allocation's share."""
-        ...
-
-    def widen(self, allocation: Allocation) -> None:
-        """Have room for executors of this allocation that start, until it is applied: a JVM compiles at first."""
-        ...
-
-    def open(self) -> None:
-        """Lift the cap and stay ready."""
-        ...
-
-    def release(self) -> None:
-        """Lift the cap and leave nothing behind."""
-        ...
-
-    def share_refusal(self) -> str | None:
-        """Return why the share that was last applied will not come about. None: it has, or still may."""
-        ...
-
-    def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:
-        """Return in one line which of the executors, as the driver sees them, can have no share. None: none."""
-        ...
-
-    def read(self) -> CpuReading | None:
-        """Return the cap and the counters of the executors; None: they cannot be read here."""
-        ...
+    OpenedShares: TypeAlias = CpuShares | FarShares | PodShares
+    """CPU shares of one application, ready to be set: by groups here, by the agents of hosts, or of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +55,14 @@ class HeldExecutors:
         Their pods, where it is on Kubernetes.
     notes
         For the user, one line each.
-    template
-        Of their pods, by which they come to chosen nodes. None: the cluster cannot be asked for nodes.
+    why_no_shares
+        Why these cannot be set, in one line; None: they can.
     """
 
     shares: OpenedShares | None = None
     watch: PodWatch | None = None
     notes: tuple[str, ...] = ()
-    template: NodeTemplate | None = None
-
-    def placed(self, read_executors: ReadExecutors) -> tuple[ReadExecutors, NodeTemplate | None]:
-        """Return the executors with their nodes as hosts, and what has new ones come to chosen nodes."""
-        if self.template is None:
-            return read_executors, None
-        from penstock.adaptors.kubernetes.node_choice import on_their_nodes
-
-        return on_their_nodes(read_executors, self.watch), self.template
+    why_no_shares: str | None = "executors are only watched"
 
     @property
     def share(self) -> ExecutorShare | None:
@@ -150,28 +106,18 @@ def hold_executors(
         Whether a master scales it, which asks the agents of all hosts to hold executors.
     """
     wants_shares = limits.cpu_shares != (1.0,)
-    template = _template(application) if limits.nodes else None
     try:
         watch = _pods(application, operator, requested)
     except NoCpuSharesError as fault:
         note = without_cpu_shares(fault.reason) if wants_shares else f"executors' pods are not seen: {fault.reason}"
-        return HeldExecutors(notes=(note,), template=template)
+        return HeldExecutors(notes=(note,), why_no_shares=fault.reason)
     if not wants_shares:
-        return HeldExecutors(watch=watch, template=template)
+        return HeldExecutors(watch=watch, why_no_shares="no CPU shares are among the limits")
     try:
         shares, notes = _open_shares(application, operator, limits.top, watch, has_master=has_master)
     except NoCpuSharesError as fault:
-        return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), template=template)
-    return HeldExecutors(shares, watch, notes, template)
-
-
-def _template(application: SharedApplication) -> NodeTemplate | None:
-    """Return the executors' pod template that Penstock has started the application with; None: not on Kubernetes."""
-    if not application.master.startswith(KUBERNETES_PREFIX):
-        return None
-    from penstock.adaptors.kubernetes.node_choice import TEMPLATE_SETTING, NodeTemplate
-
-    return NodeTemplate(Path(application.conf[TEMPLATE_SETTING]))
+        return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), why_no_shares=fault.reason)
+    return HeldExecutors(shares, watch, notes, why_no_shares=None)
 
 
 def without_cpu_shares(reason: str) -> str:
@@ -192,24 +138,31 @@ def _open_shares(
     return _of_groups(application.application_id, operator, top, cores)
 
 
+def executor_pods(application: SharedApplication) -> ApiExecutorPods:
+    """Return the executors' pods of an application on Kubernetes; raises ConfigurationError without a login."""
+    from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
+    from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
+
+    conf = application.conf
+    return ApiExecutorPods(
+        ClusterAccess.of_spark(application.master, conf).connect(),
+        conf.get("spark.kubernetes.namespace", "default"),
+        application.application_id,
+        container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
+    )
+
+
 def _pods(application: SharedApplication, operator: str, requested: Callable[[], int | None]) -> PodWatch | None:
     """Return what looks at the executors' pods; None: the application is not on Kubernetes."""
     if not application.master.startswith(KUBERNETES_PREFIX):
         return None
-    from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
-    from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
     from penstock.adaptors.kubernetes.pod_memory import MEMORY_SETTING, PodMemory
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
     from penstock.adaptors.kubernetes.shares import asked_by_spark
 
     conf = application.conf
     try:
-        pods = ApiExecutorPods(
-            ClusterAccess.of_spark(application.master, conf).connect(),
-            conf.get("spark.kubernetes.namespace", "default"),
-            application.application_id,
-            container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
-        )
+        pods = executor_pods(application)
         watch = PodWatch(operator, pods, asked_by_spark(conf), wanted=requested)
         if MEMORY_SETTING in conf:
             watch.follow(PodMemory(operator, pods, parse_bytes(conf[MEMORY_SETTING], MEMORY_SETTING)))

@@ -6,17 +6,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from penstock.adaptors.spark.master_address import STANDALONE_PREFIX, YARN
 from penstock.errors import MetricSourceError
 from penstock.records import ExecutorRoom
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 _LOG = logging.getLogger(__name__)
-ReadRoom = Callable[[], ExecutorRoom | None]
 
 
 class RoomWatch:
@@ -30,7 +24,7 @@ class RoomWatch:
         How often.
     """
 
-    def __init__(self, read: ReadRoom, *, every_seconds: float = 5.0) -> None:
+    def __init__(self, read: Callable[[], ExecutorRoom | None], *, every_seconds: float = 5.0) -> None:
         self._read = read
         self._every_seconds = every_seconds
         self._stopped = threading.Event()
@@ -61,6 +55,11 @@ class RoomWatch:
             _LOG.warning("%s", fault)
         self.fault = fault
 
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The same as lines for the user."""
+        return () if self.fault is None else (self.fault,)
+
     def stop(self) -> None:
         """End the thread. May be called twice."""
         self._stopped.set()
@@ -70,42 +69,3 @@ class RoomWatch:
     def _run(self) -> None:
         while not self._stopped.wait(self._every_seconds):
             self.look()
-
-
-def open_room(context: SparkContext, cores: int | None) -> RoomWatch | None:
-    """Return a started watch of what the cluster of this process's application can give; None: it cannot be asked.
-
-    `cores` are those of an executor; None: they are not known.
-    """
-    read = _reader(context, cores)
-    if read is None:
-        return None
-    watch = RoomWatch(read)
-    watch.start()
-    return watch
-
-
-def _reader(context: SparkContext, cores: int | None) -> ReadRoom | None:
-    master = context.master or ""
-    if master == YARN:
-        return _room_on_yarn(context)
-    if master.startswith(STANDALONE_PREFIX) and cores is not None:
-        from penstock.adaptors.spark.standalone_room import StandaloneRoom
-
-        return StandaloneRoom(context, cores)
-    return None
-
-
-def _room_on_yarn(context: SparkContext) -> ReadRoom:
-    """Its configuration is read with the first answer: where that fails, it is tried again."""
-    from penstock.adaptors.yarn.application_room import ApplicationRoom
-
-    room: ApplicationRoom | None = None
-
-    def read() -> ExecutorRoom | None:
-        nonlocal room
-        if room is None:
-            room = ApplicationRoom.of(context)
-        return room()
-
-    return read

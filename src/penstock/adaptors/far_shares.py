@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.adaptors.cgroups.counted_shares import CountedShares
 from penstock.adaptors.process.identity import place
-from penstock.errors import ActuationError
+from penstock.errors import ActuationError, PenstockError
 from penstock.records import Allocation, CpuReading, ExecutorShare, ExecutorState
+
+_log = logging.getLogger(__name__)
 
 
 class FarShares:
@@ -25,20 +28,26 @@ class FarShares:
     top, cores_per_executor
         The largest allocation of the limits, and the cores that Spark gave each executor.
     here
-        Holds the executors of this host; None: this process cannot, and leaves them to the agent of the host.
+        Holds the executors of this host; None: this process cannot, and leaves them to the agent of the host. It also
+        does where it finds that it may not move all of them.
     """
 
     def __init__(
         self, application_id: str, top: Allocation, cores_per_executor: float, here: CountedShares | None
     ) -> None:
-        self._top, self._cores, self._here = top, cores_per_executor, here
+        self._top, self._cores = top, cores_per_executor
+        self._here = here
+        self._is_leaving = False
         self._lock = threading.Lock()
         self._share: ExecutorShare | None = ExecutorShare(application_id, None, "" if here is None else place())
 
     @property
     def share(self) -> ExecutorShare | None:
         """What executors are to be held to; None: nobody is to hold them any more."""
-        share, here = self._share, self._here
+        with self._lock:
+            share, here = self._share, self._here
+        if here is not None and here.lacks_rights:
+            self._leave(here)
         return share if share is None or here is None else replace(share, held=tuple(sorted(here.joined)))
 
     def apply(self, allocation: Allocation) -> None:
@@ -58,12 +67,14 @@ class FarShares:
         """Lift the caps, and have no executor held any more. May be called twice."""
         with self._lock:
             self._share = None
-        if self._here is not None:
-            self._here.release()
+            here = self._here
+        if here is not None:
+            here.release()
 
     def read(self) -> CpuReading | None:
         """Return the counters of the executors on this host; None: this process does not hold them."""
-        return None if self._here is None else self._here.read()
+        here = self._held_here()
+        return None if here is None else here.read()
 
     def share_refusal(self) -> str | None:
         """Return None: who is not held shows in the telemetry."""
@@ -76,12 +87,37 @@ class FarShares:
     @property
     def faults(self) -> tuple[str, ...]:
         """What does not work at present, one line each."""
-        return () if self._here is None else self._here.faults
+        here = self._held_here()
+        return () if here is None else here.faults
 
     def _hold(self, cores_each: float | None) -> None:
         with self._lock:
             if self._share is None:
                 raise ActuationError("CPU shares were released", target="cpu shares")
             self._share = replace(self._share, cores_each=cores_each)
-        if self._here is not None:
-            self._here.hold(cores_each)
+        here = self._held_here()
+        if here is not None:
+            here.hold(cores_each)
+
+    def _held_here(self) -> CountedShares | None:
+        return None if self._is_leaving else self._here
+
+    def _leave(self, here: CountedShares) -> None:
+        """Leave the executors of this host to its agent: it may move all of them, and two must not hold the same."""
+        with self._lock:
+            if self._is_leaving or self._share is None:
+                return
+            self._is_leaving = True
+        _log.warning("executors of this host are left to the penstock agent of the host: %s", "; ".join(here.faults))
+        # Whoever asks for the share is not to wait for that, and the place is ours until it is done.
+        threading.Thread(target=self._give_up, args=(here,), name="penstock-far-shares", daemon=True).start()
+
+    def _give_up(self, here: CountedShares) -> None:
+        try:
+            here.release()
+        except (PenstockError, OSError) as fault:  # there is no cap, and the agent moves whom it finds
+            _log.warning("not all executors of this host could be put back: %s", fault)
+        with self._lock:
+            self._here = None
+            if self._share is not None:
+                self._share = replace(self._share, held_at="")

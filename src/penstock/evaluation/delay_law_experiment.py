@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, int, float, int]
 """Of a measurement: its variant, executors, round trip in seconds and number."""
 DelayOf: TypeAlias = Callable[[Allocation], float]
 """Gives ND_max of an allocation, in seconds."""
-_PLENTY = "constant:rate=1000000,duration=60s"
+_PLENTY = "constant:rate=1000000,duration=600s"
 """More records than any measurement takes: all are due from the start, so every batch is full."""
 
 
@@ -71,6 +71,7 @@ class Variant(NamedVariant):
 
     rows_per_batch: int | None = Field(default=None, ge=1, description="the cap: every batch has so many records")
     batch: Seconds | None = Field(default=None, gt=0, description="without a cap: every batch takes so long")
+    warm_up_rows: int | None = Field(default=None, ge=1, description="in place of the experiment's")
 
     @model_validator(mode="after")
     def _one_bound(self) -> Variant:
@@ -169,14 +170,20 @@ class DelayLawExperiment(PlacedExperiment):
                     for one in self.configurations(variant):
                         key = (variant.name, one.executors, round(one.round_trip, 6), repeat)
                         if key not in known:
-                            cap = variant.rows_per_batch or self.warm_up_rows
+                            cap = variant.rows_per_batch or self._warm_up_rows([variant])
                             turn = PlacedTurn(one.executors, one.round_trip, cap, variant.batch)
                             wanted.setdefault(turn, []).append(key)
                 turns = as_ordered([turn for turn, keys in wanted.items() for _ in keys])
                 if turns:
-                    yield [wanted[turn].pop(0) for turn in turns], self._job(variants[0], turns)
+                    keys = [wanted[turn].pop(0) for turn in turns]
+                    yield keys, self._job([one for one in variants if one.name in {key[0] for key in keys}], turns)
 
-    def _job(self, variant: Variant, turns: Sequence[PlacedTurn]) -> PlacedJob:
+    def _warm_up_rows(self, variants: Sequence[Variant]) -> int:
+        """Of one application, which warms up for the largest batches that any of them has."""
+        return max(variant.warm_up_rows or self.warm_up_rows for variant in variants)
+
+    def _job(self, variants: Sequence[Variant], turns: Sequence[PlacedTurn]) -> PlacedJob:
+        variant = variants[0]
         return PlacedJob(
             {
                 "app": variant.app, "options": variant.options, "executor_memory": self.executor_memory,
@@ -189,5 +196,5 @@ class DelayLawExperiment(PlacedExperiment):
             CountRules(self.uncounted_batches, self.least_batches, self.least),
             self.warm_up,
             self.warm_up_most,
-            self.warm_up_rows,
+            self._warm_up_rows(variants),
         )  # fmt: skip

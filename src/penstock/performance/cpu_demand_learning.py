@@ -26,6 +26,10 @@ from penstock.markov import PH
 from penstock.performance.demand import RecordDemand
 
 _LEAST_WINDOWS = 3
+_EARLIER_WINDOWS = 3.0
+"""What an earlier run has taught counts as so many windows at most: what is measured now soon counts for more."""
+_EARLIER_SPREAD = 0.5
+"""Relative error of that: the machine may be twice as fast or half as fast now, and a young JVM takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,34 @@ class LearntCpuDemand:
     demand: RecordDemand
     cpu_seconds: float
     windows: float
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMemory:
+    """All that windows have taught: weighted sums over them, older ones counting less.
+
+    Attributes
+    ----------
+    weights, weights_squared
+        Of the windows.
+    cores, records
+        Weighted sums of cores used and of records a second.
+    squares
+        Sums, with squared weights, of cores^2, cores x records and records^2: for the scatter about any ratio.
+    """
+
+    weights: float
+    weights_squared: float
+    cores: float
+    records: float
+    squares: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        sums = (self.weights, self.weights_squared, self.cores, self.records, *self.squares)
+        # The square of a sum is larger than the sum of squares where there is more than one window: one has no scatter.
+        is_possible = all(math.isfinite(one) and one > 0 for one in sums) and self.weights**2 > self.weights_squared
+        if not is_possible:
+            raise ConfigurationError(f"windows: {sums} are sums of none", field="windows")
 
 
 class CpuDemandLearner:
@@ -67,8 +99,28 @@ class CpuDemandLearner:
         self._seen = 0
         self._weights = self._weights_squared = 0.0
         self._cores = self._records = 0.0
-        # Sums of squared weights times cores^2, cores x records, records^2: for the scatter about any ratio.
-        self._squares = [0.0, 0.0, 0.0]
+        self._squares = (0.0, 0.0, 0.0)
+        self._earlier_records = 0.0
+        """The part of the records that an earlier run has seen."""
+
+    @property
+    def memory(self) -> CpuMemory | None:
+        """What a later run can begin with; None: that is too little."""
+        if self._seen < _LEAST_WINDOWS or self._cores <= 0.0:
+            return None
+        return CpuMemory(self._weights, self._weights_squared, self._cores, self._records, self._squares)
+
+    def begin_with(self, memory: CpuMemory) -> None:
+        """Start with what an earlier run was taught. How fast the machine is now is not known from it."""
+        if self._seen:
+            return
+        less = min(1.0, _EARLIER_WINDOWS / memory.weights)
+        self._seen = _LEAST_WINDOWS
+        self._weights, self._weights_squared = less * memory.weights, less * less * memory.weights_squared
+        self._cores, self._records = less * memory.cores, less * memory.records
+        cores, both, records = memory.squares
+        self._squares = (less * less * cores, less * less * both, less * less * records)
+        self._earlier_records = self._records
 
     def observe(self, used_cores: float, records_per_second: float) -> None:
         """Learn from one window, which no other one overlaps."""
@@ -82,8 +134,13 @@ class CpuDemandLearner:
         self._weights_squared = keep * keep * self._weights_squared + 1.0
         self._cores = keep * self._cores + used_cores
         self._records = keep * self._records + records_per_second
-        new = (used_cores * used_cores, used_cores * records_per_second, records_per_second * records_per_second)
-        self._squares = [keep * keep * old + one for old, one in zip(self._squares, new, strict=True)]
+        self._earlier_records *= keep
+        cores, both, records = self._squares
+        self._squares = (
+            keep * keep * cores + used_cores * used_cores,
+            keep * keep * both + used_cores * records_per_second,
+            keep * keep * records + records_per_second * records_per_second,
+        )
         self._seen += 1
 
     def learnt(self) -> LearntCpuDemand:
@@ -106,6 +163,7 @@ class CpuDemandLearner:
         cores, both, records = self._squares
         count = self._weights**2 / self._weights_squared
         scatter = max(cores - 2.0 * ratio * both + ratio * ratio * records, 0.0) * count / (count - 1.0)
-        spread = math.sqrt(scatter) / self._cores
+        earlier = _EARLIER_SPREAD * self._earlier_records / self._records
+        spread = math.hypot(math.sqrt(scatter) / self._cores, earlier)
         service = PH.exponential(mean=ratio / self._tasks)
         return LearntCpuDemand(RecordDemand(service, spread=spread), ratio, self._weights)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from penstock.adaptors.agent.wire import HoldShares
+from penstock.adaptors.agent.wire import MOST_SHARES, HoldShares
 from penstock.records import ExecutorShare, HeldOnHost
 from penstock.service.agent_connection import AgentConnection
 
@@ -17,6 +17,8 @@ TELL_SECONDS = 1.0
 """A fifth of the agents' lease."""
 _FRESH_SECONDS = 5.0
 """What an agent said longer ago is not known any more: its lease is over, and its caps may be lifted."""
+_MOST_NAME_BYTES = 200
+"""Of an application, and of a place. With as many shares as a message takes, it is within its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class HostAgents:
         fence: Callable[[], int | None],
     ) -> None:
         self._connections, self._wanted, self._fence = connections, wanted, fence
+        self._left_out = 0
         self._wake, self._end = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-hosts", daemon=True)
 
@@ -72,12 +75,23 @@ class HostAgents:
         if fence is None:
             return
         # Without those that drivers hold: nobody there needs to know them, and a request is bounded.
-        message = HoldShares(fence, [replace(share, held=()) for share in _widest(self._wanted())])
+        message = HoldShares(fence, self._bounded([replace(share, held=()) for share in _widest(self._wanted())]))
         for connection in holding:
             try:
                 connection.send(message)
             except OSError as fault:  # it has just gone
                 _LOG.debug("%s: %s", connection.name, fault)
+
+    def _bounded(self, shares: list[ExecutorShare]) -> list[ExecutorShare]:
+        """As many as hosts take: a longer message would be refused as a whole, and all caps would open."""
+        found = [share for share in shares if _is_named_in_short(share)][:MOST_SHARES]
+        left_out = len(shares) - len(found)
+        if left_out > self._left_out:
+            _LOG.warning(
+                "%d applications are left out of what hosts hold: %d is the most they take", left_out, MOST_SHARES
+            )
+        self._left_out = left_out
+        return found
 
     def said(self, application_id: str) -> dict[str, Said]:
         """What the agents of hosts said lately of an application, by agent; those that are silent are left out."""
@@ -110,6 +124,10 @@ def _widest(shares: Iterable[ExecutorShare]) -> Iterable[ExecutorShare]:
         if known is None or (known.cores_each is not None and _cores(share) > _cores(known)):
             found[share.application_id] = share
     return found.values()
+
+
+def _is_named_in_short(share: ExecutorShare) -> bool:
+    return all(len(name.encode()) <= _MOST_NAME_BYTES for name in (share.application_id, share.held_at))
 
 
 def _cores(share: ExecutorShare) -> float:

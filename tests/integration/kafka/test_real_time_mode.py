@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.integration.spark_driver import SparkDriver
+from tests.integration.spark_version import is_older_than
 
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
@@ -122,6 +123,8 @@ def plain_finds(lines: list[tuple[float, int, str]]) -> Counter[tuple[int, str]]
     return finds
 
 
+@pytest.mark.versions
+@pytest.mark.skipif(is_older_than(4, 2), reason="real-time mode is tried from Spark 4.2 on")
 def test_rows_equal_those_of_micro_batches_and_come_not_with_the_batch(
     spark: SparkSession, kafka_broker: KafkaBroker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -92,3 +92,28 @@ def test_a_quota_that_cannot_follow_is_a_fault_until_it_does(
     look(shares)
     assert list(shares.faults) == []
     assert shares.read().quota_cores == 0.5
+
+
+@pytest.mark.parametrize("cores", [None, 0.5])
+def test_a_cap_that_could_not_be_lifted_is_tried_again_at_the_next_word(
+    kernel: FakeKernel, shares: CountedShares, monkeypatch: pytest.MonkeyPatch, cores: float | None
+) -> None:
+    """Whether that is the word to hold nothing, or the share that was in force."""
+    kernel.spawn(100, command=executor(1))
+    shares.hold(0.5)
+    assert shares._lease is not None
+    set_quota = shares._lease.set_quota
+    told: list[float | None] = []
+
+    def refuse_once(wanted: float | None) -> None:
+        told.append(wanted)
+        if len(told) == 1:
+            raise OSError("the kernel refuses")
+        set_quota(wanted)
+
+    monkeypatch.setattr(shares._lease, "set_quota", refuse_once)
+    with pytest.raises(OSError, match="refuses"):
+        shares.open()
+    shares.hold(cores)
+    assert told == [None, cores]
+    assert shares.read().quota_cores == cores

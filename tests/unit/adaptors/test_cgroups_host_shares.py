@@ -77,6 +77,23 @@ def test_an_application_without_executors_here_costs_nothing(kernel: FakeKernel,
     assert (held.executors, cap(held)) == (("3",), 0.5)
 
 
+def test_an_executor_whose_number_was_another_processs_before_is_held(
+    kernel: FakeKernel, host: HostShares, moment: list[float]
+) -> None:
+    """While all applications are held, nobody looks for others, and what was seen of processes gets old."""
+    kernel.spawn(300, command="bash")
+    for _ in range(25):
+        host.hold([ExecutorShare("third", 0.5)])
+        moment[0] += 1.0
+    for _ in range(60):
+        host.hold([ExecutorShare("one", 0.5)])
+        moment[0] += 1.0
+    kernel.end(300)
+    kernel.spawn(300, command=executor(3, "third"))
+    (_, held) = host.hold([ExecutorShare("one", 0.5), ExecutorShare("third", 0.5)])
+    assert (held.executors, cap(held)) == (("3",), 0.5)
+
+
 def test_executors_that_the_driver_of_this_host_holds_are_left_to_it(kernel: FakeKernel, host: HostShares) -> None:
     """Two that hold the same executors would take them from each other; those of a driver elsewhere are held."""
     assert host.hold([ExecutorShare("one", 0.5, held_at="this host")]) == []

@@ -10,7 +10,13 @@ import pytest
 
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
-from penstock.adaptors.cgroups.members import ExecutorFinder, MembershipWatcher, executor_of, find_executors
+from penstock.adaptors.cgroups.members import (
+    ExecutorFinder,
+    HostExecutors,
+    MembershipWatcher,
+    executor_of,
+    find_executors,
+)
 from penstock.clock import VirtualClock
 from penstock.testing.fake_kernel import FakeKernel
 
@@ -75,6 +81,20 @@ def test_long_known_processes_are_read_no_more(kernel: FakeKernel) -> None:
         assert finder.find() == {"1": 101}
     (kernel.proc / "100" / "cmdline").write_bytes(executor_command(4).replace(" ", "\0").encode() + b"\0")
     assert finder.find() == {"1": 101}
+
+
+def test_a_number_that_was_given_anew_while_nobody_looked_is_read(kernel: FakeKernel) -> None:
+    """What was seen of processes is forgotten when it is old: their numbers may be those of executors by now."""
+    moment = [100.0]
+    executors = HostExecutors(str(kernel.proc), monotonic=lambda: moment[0])
+    kernel.spawn(100, command="bash")
+    for _ in range(25):
+        assert executors.find() == {}
+        moment[0] += 0.5
+    moment[0] += 60.0
+    kernel.end(100)
+    kernel.spawn(100, command=executor_command(4))
+    assert executors.find() == {"app-1": {"4": 100}}
 
 
 def test_processes_that_vanish_while_reading_are_skipped(kernel: FakeKernel) -> None:

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
-from typing import Any, cast
 
-from penstock.adaptors.executor_room import RoomWatch, open_room
+from penstock.adaptors.executor_room import RoomWatch
 from penstock.errors import MetricSourceError
 from penstock.records import ExecutorRoom
 
@@ -60,9 +58,3 @@ def test_a_defect_is_told_and_ends_nothing() -> None:
     watch = RoomWatch(cluster)
     watch.look()
     assert watch.fault == "what the cluster can give is not known: ZeroDivisionError: oh"
-
-
-def test_other_masters_are_not_asked() -> None:
-    """Nothing is known of what they can give, nor where an executor's cores are not known."""
-    assert open_room(cast("Any", SimpleNamespace(master="local[2]")), 1) is None
-    assert open_room(cast("Any", SimpleNamespace(master="spark://h:7077")), None) is None

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adaptors.spark.scaling import Census, ExecutorScaler
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationRejectedError, MetricSourceError
+from penstock.ports import Census
 from penstock.records import ExecutorState
+from penstock.testing import FakeCluster
 
 
-class FakeCluster:
+class SlowCluster(FakeCluster):
     """Starts executors up to a limit, and never ends one by itself; the draining count as running."""
 
     def __init__(self, executors: int, *, can_drain: bool = True, refuses: str | None = None) -> None:
+        super().__init__(executors)
         self.active = [str(i) for i in range(executors)]
         self.leaving: list[str] = []
         self.limit = executors
@@ -34,14 +37,14 @@ class FakeCluster:
         """Who is registered."""
         return Census(tuple(self.active), tuple(self.leaving))
 
-    def requested_total(self) -> int | None:
+    def asked(self) -> int | None:
         """The limit."""
         return self.limit
 
-    def request_total(self, total: int) -> None:
+    def ask(self, executors: int) -> None:
         """Set the limit."""
-        self.calls.append(f"total {total}")
-        self.limit = total
+        self.calls.append(f"total {executors}")
+        self.limit = executors
 
     def drain(self, executor_id: str, reason: str) -> None:
         """Take out of scheduling."""
@@ -82,7 +85,7 @@ class Time:
 
 def test_surplus_is_drained_after_the_total_was_lowered_and_not_replaced() -> None:
     """The total falls first, then the youngest drains, and nobody comes in its place."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(1)
     assert cluster.calls == ["total 1", "drain 1"]
@@ -95,11 +98,11 @@ def test_surplus_is_drained_after_the_total_was_lowered_and_not_replaced() -> No
 
 def test_another_who_scales_the_application_is_noticed() -> None:
     """Where Spark was asked for another total meanwhile, a note says so, and Penstock's own is asked for again."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(2)
     assert scaler.take_notes() == ()
-    cluster.request_total(5)
+    cluster.ask(5)
     scaler.reconcile(2)
     assert cluster.limit == 2
     (note,) = scaler.take_notes()
@@ -110,7 +113,7 @@ def test_another_who_scales_the_application_is_noticed() -> None:
 
 def test_a_step_without_need_does_nothing() -> None:
     """Once there, and told so, further steps ask for nothing."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(2)
     cluster.calls.clear()
@@ -121,7 +124,7 @@ def test_a_step_without_need_does_nothing() -> None:
 
 def test_new_executors_start_beside_the_draining_ones() -> None:
     """Scaling out while one drains asks for one more, and takes that back when the new one is there."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(1)
     scaler.reconcile(2)
@@ -135,7 +138,7 @@ def test_new_executors_start_beside_the_draining_ones() -> None:
 
 def test_an_executor_started_in_a_drained_ones_place_is_drained_again() -> None:
     """If a draining executor ends in between, the one too many is let go by a later step."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(1)
     scaler.reconcile(2)
@@ -148,7 +151,7 @@ def test_an_executor_started_in_a_drained_ones_place_is_drained_again() -> None:
 
 def test_without_room_beside_the_draining_the_total_is_exact() -> None:
     """Told not to start any beside the draining ones, the total is the target."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(1)
     scaler.reconcile(2, beside_draining=False)
@@ -157,7 +160,7 @@ def test_without_room_beside_the_draining_the_total_is_exact() -> None:
 
 def test_a_dead_executor_is_asked_for_again() -> None:
     """While one is missing each step asks for the target."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster)
     scaler.reconcile(2)
     cluster.active.pop()
@@ -168,7 +171,7 @@ def test_a_dead_executor_is_asked_for_again() -> None:
 
 def test_one_that_does_not_drain_in_time_is_killed_once_and_said_so() -> None:
     """After the deadline the executor is killed, and the note tells of it."""
-    cluster, time = FakeCluster(2), Time()
+    cluster, time = SlowCluster(2), Time()
     scaler = ExecutorScaler(cluster, drain_deadline_seconds=60, monotonic=time)
     scaler.reconcile(1)
     time.now = 59.0
@@ -184,14 +187,14 @@ def test_one_that_does_not_drain_in_time_is_killed_once_and_said_so() -> None:
 
 def test_without_decommissioning_executors_are_killed() -> None:
     """An application that cannot drain has its surplus killed."""
-    cluster = FakeCluster(3, can_drain=False)
+    cluster = SlowCluster(3, can_drain=False)
     ExecutorScaler(cluster).reconcile(1)
     assert cluster.calls == ["total 1", "kill 2,1"]
 
 
 def test_the_choice_follows_what_the_executors_do() -> None:
     """With tasks known, the idle executor goes although it is older."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     busy = ExecutorState("1", "h", 1, True, 1, 0.0, 20.0)
     idle = ExecutorState("0", "h", 1, True, 0, 0.0, 10.0)
     ExecutorScaler(cluster, lambda: (busy, idle)).reconcile(1)
@@ -204,7 +207,7 @@ def test_the_choice_is_made_and_told_when_executors_cannot_be_described() -> Non
     def blind() -> tuple[ExecutorState, ...]:
         raise MetricSourceError("page is off")
 
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     scaler = ExecutorScaler(cluster, blind)
     scaler.reconcile(1)
     assert cluster.calls == ["total 1", "drain 1"]
@@ -213,7 +216,7 @@ def test_the_choice_is_made_and_told_when_executors_cannot_be_described() -> Non
 
 def test_where_nothing_can_be_scaled_the_reason_is_raised() -> None:
     """A refusal is raised with its words by every verb."""
-    scaler = ExecutorScaler(FakeCluster(1, refuses="executors cannot be scaled on a local master"))
+    scaler = ExecutorScaler(SlowCluster(1, refuses="executors cannot be scaled on a local master"))
     with pytest.raises(ActuationRejectedError, match="local master"):
         scaler.reconcile(1)
     with pytest.raises(ActuationRejectedError, match="local master"):
@@ -224,7 +227,7 @@ def test_where_nothing_can_be_scaled_the_reason_is_raised() -> None:
 
 def test_no_executor_at_all_is_refused() -> None:
     """A running query keeps at least one executor."""
-    cluster = FakeCluster(2)
+    cluster = SlowCluster(2)
     with pytest.raises(ActuationRejectedError, match="at least 1"):
         ExecutorScaler(cluster).reconcile(0)
     assert cluster.calls == []
@@ -233,7 +236,7 @@ def test_no_executor_at_all_is_refused() -> None:
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(1, 5), st.sampled_from("sedn")), max_size=30))
 def test_any_history_ends_at_the_target(start: int, events: list[tuple[int, str]]) -> None:
     """Whatever was asked, started, ended or died, steps and time lead to the last target, never through zero."""
-    cluster = FakeCluster(start)
+    cluster = SlowCluster(start)
     scaler = ExecutorScaler(cluster)
     target = start
     for target, event in events:

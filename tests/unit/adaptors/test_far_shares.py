@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +70,33 @@ def test_executors_of_the_drivers_own_host_are_held_by_it(tmp_path: Any) -> None
     assert (reading.quota_cores, reading.executors) == (0.5, 1)
     shares.release()
     assert kernel.where(100) == "/"
+
+
+def test_executors_that_the_driver_may_not_move_are_left_to_the_agent_of_the_host(tmp_path: Path) -> None:
+    """As those of another user: all of the host are, for two that hold would take them from each other."""
+    kernel = FakeKernel(tmp_path, "v1")
+    name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    kernel.spawn(100, command=f"java {name} --executor-id 3 --app-id app")
+    hierarchy = find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel)
+    here = CountedShares("a", "app", hierarchy, look_every_seconds=60.0, lease_seconds=60.0)
+    shares = FarShares("app", Allocation(4), 2, here)
+    shares.apply(Allocation(2, 0.25))
+    assert shares.share == ExecutorShare("app", 0.5, place(), ("3",))
+    assert here.folder is not None
+    assert here._watcher is not None
+    kernel.spawn(200, command=f"java {name} --executor-id 4 --app-id app")
+    kernel.forbidden.add(f"{here.folder}/cgroup.procs")
+    here._watcher.look()
+    deadline = time.monotonic() + 60.0
+    while shares.share != ExecutorShare("app", 0.5):  # only once the driver's own cap is gone
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert (kernel.where(100), list(kernel.root.rglob("penstock/*"))) == ("/", [])
+    shares.apply(Allocation(2, 0.5))
+    assert shares.share == ExecutorShare("app", 1.0)
+    assert (shares.read(), shares.faults) == (None, ())
+    shares.release()
+    assert shares.share is None
 
 
 def test_a_driver_without_rights_leaves_its_host_to_the_agent_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def held(master: str, limits: Limits, cores: int | None = 1) -> HeldExecutors:
 def test_where_no_shares_are_wanted_the_host_is_left_alone() -> None:
     """Nothing is opened, and closing does nothing."""
     found = held("spark://h:7077", Limits(1, 2))
-    assert found == HeldExecutors()
+    assert found == HeldExecutors(why_no_shares="no CPU shares are among the limits")
     found.close()
 
 

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from penstock.adaptors.spark.actuator import SparkActuator
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError
 from penstock.records import Action, Allocation, Refused
+from penstock.testing import FakeCluster
 
 
-class FakeScaler:
+class FakeScaler(ExecutorScaler):
     """Takes one step at once; fails, or waits, when told to."""
 
-    def __init__(self, executors: int = 2) -> None:
+    def __init__(self, executors: int = 2, shares: FakeShares | None = None) -> None:
+        super().__init__(FakeCluster(why_no_shares="none here") if shares is None else shares)
         self.active: int | None = None
         self.executors = executors
         self.steps = 0
@@ -30,10 +33,11 @@ class FakeScaler:
         self.placed: dict[str, int] | None = None
         self.beside_draining: list[bool] = []
 
-    def ensure_scalable(self) -> None:
+    def ensure_scalable(self, *, on_nodes: bool = False) -> None:
         """Refuse if told to."""
         if self.refuse_with is not None:
             raise self.refuse_with
+        super().ensure_scalable(on_nodes=on_nodes)
 
     def current_total(self) -> int:
         """The number there is."""
@@ -64,36 +68,27 @@ class FakeScaler:
         return notes
 
 
-class FakeShares:
-    """Holds the share last applied; None is open."""
+class FakeShares(FakeCluster):
+    """Holds the share last set; None is open."""
 
-    def __init__(self) -> None:
-        self.share: float | None = None
+    def __init__(self, *, why_no_nodes: str | None = None) -> None:
+        super().__init__(why_no_nodes=why_no_nodes)
         self.calls: list[str] = []
         self.fail_with: Exception | None = None
         self.refuses: str | None = None
 
-    def apply(self, allocation: Allocation) -> None:
-        """Cap."""
-        self.calls.append("apply")
-        if self.fail_with is not None:
+    def resize(self, allocation: Allocation | None, *, is_starting: bool = False) -> None:
+        """Cap, raise the cap, or lift it."""
+        call = "open" if allocation is None else "widen" if is_starting else "apply"
+        self.calls.append(call)
+        if self.fail_with is not None and call == "apply":
             raise self.fail_with
-        self.share = allocation.cpu_share
-
-    def widen(self, allocation: Allocation) -> None:
-        """Raise the cap."""
-        self.calls.append("widen")
-        self.share = 1.0
-
-    def open(self) -> None:
-        """Lift the cap."""
-        self.calls.append("open")
-        self.share = None
+        super().resize(allocation, is_starting=is_starting)
 
     def release(self) -> None:
         """Lift the cap for good."""
         self.calls.append("release")
-        self.share = None
+        super().release()
 
     def share_refusal(self) -> str | None:
         """Why the share will not come about."""
@@ -104,11 +99,9 @@ class Parts:
     """An actuator with its fakes."""
 
     def __init__(self) -> None:
-        self.scaler = FakeScaler()
         self.shares = FakeShares()
-        self.actuator = SparkActuator(
-            self.scaler, self.shares, reconcile_every_seconds=0.005, release_within_seconds=5.0
-        )
+        self.scaler = FakeScaler(shares=self.shares)
+        self.actuator = SparkActuator(self.scaler, reconcile_every_seconds=0.005, release_within_seconds=5.0)
 
 
 @pytest.fixture
@@ -167,7 +160,7 @@ def test_starting_executors_are_not_held_back(parts: Parts) -> None:
     """The cap is at its widest while executors start and for a moment after, then it is set."""
     seconds = [0.0]
     actuator = SparkActuator(
-        parts.scaler, parts.shares, reconcile_every_seconds=0.005, warm_seconds=8.0, monotonic=lambda: seconds[0]
+        parts.scaler, reconcile_every_seconds=0.005, warm_seconds=8.0, monotonic=lambda: seconds[0]
     )
     parts.scaler.active = 2
     actuator.request(ask(3, 0.5))
@@ -185,7 +178,7 @@ def test_starting_executors_are_not_held_back(parts: Parts) -> None:
 def test_executors_that_never_come_do_not_keep_the_cap_off(parts: Parts) -> None:
     """The time without a cap is bounded."""
     seconds = [0.0]
-    actuator = SparkActuator(parts.scaler, parts.shares, reconcile_every_seconds=0.005, monotonic=lambda: seconds[0])
+    actuator = SparkActuator(parts.scaler, reconcile_every_seconds=0.005, monotonic=lambda: seconds[0])
     parts.scaler.active = 2
     actuator.request(ask(3, 0.5))
     until(lambda: "widen" in parts.shares.calls)
@@ -321,8 +314,9 @@ def test_release_puts_back_all_it_can_and_tells_what_it_could_not(parts: Parts) 
 
 def test_release_does_not_wait_for_ever_for_a_driver_that_hangs() -> None:
     """A hanging driver makes release raise in time; shares are released at once, executors when it answers."""
-    scaler, shares = FakeScaler(), FakeShares()
-    actuator = SparkActuator(scaler, shares, reconcile_every_seconds=0.005, release_within_seconds=0.05)
+    shares = FakeShares()
+    scaler = FakeScaler(shares=shares)
+    actuator = SparkActuator(scaler, reconcile_every_seconds=0.005, release_within_seconds=0.05)
     actuator.request(ask(5))
     until(lambda: scaler.executors == 5)
     scaler.gate.clear()
@@ -346,3 +340,13 @@ def test_without_shares_only_executors_are_scaled() -> None:
     actuator.open_shares()
     actuator.release()
     assert scaler.executors == 2
+
+
+def test_nodes_are_refused_at_once_where_none_can_be_chosen() -> None:
+    """The request says why, and nothing changes."""
+    shares = FakeShares(why_no_nodes="it has but one")
+    scaler = FakeScaler(shares=shares)
+    actuator = SparkActuator(scaler)
+    with pytest.raises(ActuationRejectedError, match="nodes cannot be chosen here: it has but one"):
+        actuator.request(Action("operator", 0.0, Allocation(3, nodes=(("a", 3),)), None))
+    assert (scaler.steps, shares.calls) == (0, [])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.marked_part import BEGIN, END, marked_part
 from benchmarks.promise import run as promise
 
 COMMAND = ("promise", "--loads", "waves", "--machine", "alone", "--rivals", "static", "mead")
@@ -32,7 +33,9 @@ class RecordingPipeline:
 
 def _start(monkeypatch: pytest.MonkeyPatch, folder: Path, pipeline: RecordingPipeline, *options: str) -> int:
     monkeypatch.setattr(promise, "run_pipeline", pipeline)
-    monkeypatch.setattr(sys, "argv", [*COMMAND, "--folder", str(folder), *options])
+    monkeypatch.setattr(
+        sys, "argv", [*COMMAND, "--folder", str(folder / "work"), "--file", str(folder / "runs.jsonl"), *options]
+    )
     return promise.main()
 
 
@@ -48,6 +51,7 @@ def test_a_run_that_fails_in_any_way_is_kept_and_counted(
     assert _start(monkeypatch, tmp_path, pipeline, "--runs", "1") == 1
     assert [run["failure"] for run in _kept(tmp_path)] == ["RuntimeError: it fell over"] * 2
     assert all(run["version"] for run in _kept(tmp_path))
+    assert all(run["cpu_seconds"] is None for run in _kept(tmp_path))
     assert "| waves | alone | mead | 0 of 1 |" in capsys.readouterr().out
     assert all(folder.exists() for folder in pipeline.folders)
 
@@ -69,3 +73,26 @@ def test_a_run_that_was_interrupted_is_run_anew(monkeypatch: pytest.MonkeyPatch,
     assert not (tmp_path / "runs.jsonl").exists()
     _start(monkeypatch, tmp_path, RecordingPipeline(RuntimeError("it fell over")), "--runs", "1")
     assert len(_kept(tmp_path)) == 2
+
+
+def test_the_table_goes_into_the_readme_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Between the markers stands what the runs in the file say; all else stays."""
+    monkeypatch.setattr(promise, "HERE", tmp_path)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    for options in (("--runs", "1", "--readme"), ("--most", "0", "--readme")):
+        _start(monkeypatch, tmp_path, RecordingPipeline(RuntimeError("it fell over")), *options)
+        assert marked_part(readme) == promise.readme_part(promise.read(tmp_path / "runs.jsonl"))
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\n\nafter\n")
+    assert "old" not in text
+    assert text.count("| waves | alone | mead | 0 of 1 |") == 1
+    readme.write_text("no markers")
+    with pytest.raises(SystemExit, match="are not there"):
+        _start(monkeypatch, tmp_path, RecordingPipeline(RuntimeError("")), "--most", "0", "--readme")
+
+
+def test_the_readme_has_the_runs_that_are_kept_in_the_repository() -> None:
+    """No run of the file is missing in the table; `--most 0 --readme` writes it."""
+    assert marked_part(promise.HERE / "README.md") == promise.readme_part(promise.read(promise.HERE / "runs.jsonl"))

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.marked_part import marked_part
+from benchmarks.spark_latency import run
 from benchmarks.spark_latency.cells import (
     BURSTS,
     EXECUTORS,
@@ -124,6 +126,22 @@ def test_cells_come_back_from_the_file_as_they_were(tmp_path: Path) -> None:
         write(file, one)
     assert read(file) == ALL[:3]
     assert interval_after(read(file)).judged == 3
+
+
+def test_a_cell_is_a_short_line(tmp_path: Path) -> None:
+    """The file is kept in the repository; its digits say no less than a clock does."""
+    file = tmp_path / "cells.jsonl"
+    write(file, replace(GOOD, mean=1.0 / 3.0, margin=(-1.0 / 3.0, 2.0 / 3.0)))
+    assert "0.3333333," in file.read_text()
+    (one,) = read(file)
+    assert one.margin == pytest.approx((-1.0 / 3.0, 2.0 / 3.0), abs=1e-7)
+    assert one.cell == GOOD.cell
+
+
+def test_the_readme_has_the_cells_that_are_kept_in_the_repository() -> None:
+    """No cell of the file is missing in the table; `--cells 0 --readme` writes it."""
+    assert marked_part(run.HERE / "README.md") == run.readme_part(read(run.HERE / "cells.jsonl"))
+    assert [line for line in run.readme_part(ALL) if line.startswith("|")] == table(ALL)
 
 
 def test_the_prediction_is_that_of_mead_for_the_cell() -> None:

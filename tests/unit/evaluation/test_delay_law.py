@@ -175,6 +175,18 @@ def test_a_variant_may_be_measured_less_often() -> None:
     assert {repeat for variant, *_, repeat in wanted if variant == "once"} == {1}
 
 
+def test_an_application_warms_up_for_the_largest_batches_that_it_is_measured_with() -> None:
+    """A variant may warm up with more records than the others; once it is measured, the others do not."""
+    variants = [{"name": "capped", "rows_per_batch": CAP}, {"name": "timed", "batch": "5s", "warm_up_rows": 300_000}]
+    experiment = an_experiment(variants=variants)
+    [(keys, job)] = experiment.jobs([])
+    assert job.warm_up_cap == 300_000
+    assert {turn.cap for turn in job.turns} == {CAP, 300_000}
+    [(_, job)] = experiment.jobs([key for key in keys if key[0] == "timed"])
+    assert job.warm_up_cap == experiment.warm_up_rows
+    assert {turn.cap for turn in job.turns} == {CAP}
+
+
 def test_the_shipped_experiment_can_be_read_and_narrowed() -> None:
     """To one variant and one measurement of each configuration."""
     shipped = load_experiment(EXPERIMENTS / "gesscale-law")

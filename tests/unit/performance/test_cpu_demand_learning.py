@@ -87,3 +87,52 @@ def test_what_cannot_be_is_refused(cores: float, rate: float) -> None:
         CpuDemandLearner().observe(cores, rate)
     with pytest.raises(ConfigurationError, match="half_life_windows"):
         CpuDemandLearner(half_life_windows=0.0)
+
+
+def _taught(seconds: float, rate: float = 100.0, windows: int = 40) -> CpuDemandLearner:
+    learner = CpuDemandLearner(half_life_windows=8.0)
+    for k in range(windows):
+        learner.observe(seconds * rate * (1.0 + 0.1 * (-1) ** k), rate)
+    return learner
+
+
+def test_a_later_run_begins_with_what_an_earlier_one_was_taught() -> None:
+    """The demand is known at once, with an error that covers a machine half as fast."""
+    memory = _taught(0.002).memory
+    assert memory is not None
+    later = CpuDemandLearner(tasks_per_executor=2.0, half_life_windows=8.0)
+    later.begin_with(memory)
+    learnt = later.learnt()
+    assert learnt.cpu_seconds == pytest.approx(0.002, rel=0.02)
+    assert learnt.demand.service.mean == pytest.approx(0.001, rel=0.02)
+    assert learnt.windows == pytest.approx(3.0)
+    assert learnt.demand.spread == pytest.approx(0.5, rel=0.02)
+    assert later.memory is not None
+
+
+@pytest.mark.parametrize("now", [0.001, 0.002, 0.004])
+def test_what_is_measured_now_soon_counts_for_more(now: float) -> None:
+    """Whatever the machine is like now, the interval covers it all the time and is narrow after some windows."""
+    memory = _taught(0.002).memory
+    assert memory is not None
+    later = CpuDemandLearner(half_life_windows=8.0)
+    later.begin_with(memory)
+    for _ in range(40):
+        later.observe(now * 100.0, 100.0)
+        learnt = later.learnt()
+        assert learnt.cpu_seconds / (1.0 + 2.0 * learnt.demand.spread) <= now
+        assert now <= learnt.cpu_seconds * (1.0 + 2.0 * learnt.demand.spread)
+    assert learnt.cpu_seconds == pytest.approx(now, rel=0.02)
+    assert learnt.demand.spread < 0.02
+
+
+def test_an_earlier_run_does_not_take_the_place_of_what_was_seen() -> None:
+    """It is a start; and what has no answer is nothing to begin with."""
+    memory = _taught(0.002).memory
+    assert memory is not None
+    learner = _taught(0.008)
+    before = learner.learnt()
+    learner.begin_with(memory)
+    assert learner.learnt() == before
+    assert _taught(0.002, windows=2).memory is None
+    assert _taught(0.0).memory is None

@@ -6,6 +6,7 @@ The hosts are toys: what they are told is taken down. Real groups in namespaces 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Iterator
@@ -20,10 +21,10 @@ from penstock.adaptors.agent.host_agent import HostAgent
 from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.meter_agent import MeterAgent
 from penstock.adaptors.agent.meters import Meters
-from penstock.adaptors.agent.wire import HoldShares, Refusal, SharesHeld
+from penstock.adaptors.agent.wire import HOLD_LIMIT_BYTES, MOST_SHARES, HoldShares, Refusal, SharesHeld, frame_of
 from penstock.errors import ActuationError
 from penstock.records import CpuReading, ExecutorShare, HeldOnHost
-from penstock.service.host_agents import _widest
+from penstock.service.host_agents import _MOST_NAME_BYTES, _widest
 
 
 class ToyHost:
@@ -167,6 +168,34 @@ def test_a_host_that_refuses_is_not_counted_on(stage: Stage) -> None:
     until(lambda: stage.master._hosts.said("app") == {}, "that nothing is known")
     (shown,) = stage.master.view()["agents"]
     assert shown["shares"]["why_not"] == "another leads"
+
+
+def test_hosts_are_told_of_thousands_of_applications(stage: Stage) -> None:
+    """The word is longer than that of a request may be, and so is the answer; both come through."""
+    host = ToyHost(stage, "one", "1")
+    many = [ExecutorShare(f"app-20261119{number:06d}-0001", 0.5, "4026531836:" + "b" * 36) for number in range(3000)]
+    stage.master._hosts._wanted = lambda: many
+    until(lambda: host.told == many, "all of them")
+    until(lambda: stage.master._hosts.said(many[-1].application_id) != {}, "the answer")
+    assert (host.link.connections, host.link.fault) == (1, None)
+
+
+def test_more_applications_than_a_host_takes_do_not_cost_the_others_their_caps(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those beyond the bound are left out, and so is one whose name is none; the log says so once."""
+    host = ToyHost(stage, "one", "1")
+    many = [ExecutorShare(f"app-{number}", 0.5) for number in range(MOST_SHARES)]
+    wanted = [ExecutorShare("x" * 5_000_000, 0.5), *many, ExecutorShare("one-too-many", 0.5)]
+    with caplog.at_level(logging.WARNING):
+        stage.master._hosts._wanted = lambda: wanted
+        until(lambda: host.told == many, "all but two")
+        before = host.words
+        until(lambda: host.words > before + 1, "two more words")
+    said = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    longest = [ExecutorShare("x" * _MOST_NAME_BYTES, 0.123456789, "y" * _MOST_NAME_BYTES)] * MOST_SHARES
+    assert len(frame_of(HoldShares(2**62, longest))) < HOLD_LIMIT_BYTES
+    assert said == [f"2 applications are left out of what hosts hold: {MOST_SHARES} is the most they take"]
 
 
 def test_of_two_queries_of_one_application_the_wider_share_counts() -> None:

@@ -17,6 +17,7 @@ from penstock.adaptors.agent.handshake import TOKEN, VERSION, HandshakeError, an
 from penstock.adaptors.agent.master_address import MasterAddress
 from penstock.adaptors.agent.meters import Meters
 from penstock.adaptors.agent.wire import (
+    HOLD_LIMIT_BYTES,
     REQUEST_LIMIT_BYTES,
     STRANGER_LIMIT_BYTES,
     Accepted,
@@ -209,7 +210,7 @@ class MasterLink:
             raise HandshakeError(
                 Refusal("deposed", f"fencing number {accepted.fence} is older than {self._agent.fence}: another leads")
             )
-        channel.raise_limit(REQUEST_LIMIT_BYTES)
+        channel.raise_limit(HOLD_LIMIT_BYTES if self._holds_at else REQUEST_LIMIT_BYTES)
 
     def _note(self, place: tuple[str, int], text: str, level: int = logging.WARNING) -> None:
         self.fault = f"{place[0]}:{place[1]}: {text}"

@@ -49,6 +49,9 @@ REQUEST_LIMIT_BYTES = 64 << 10
 REPLY_LIMIT_BYTES = 4 << 20
 STRANGER_LIMIT_BYTES = 64 << 10
 """For the frames of those who have not proved who they are."""
+MOST_SHARES = 5000
+HOLD_LIMIT_BYTES = 4 << 20
+"""How many applications `HoldShares` and its answer name, and what the agent of a host takes from a master it knows."""
 MOST_INSTANTS, MOST_COUNTED = 50_000, 1_000_000
 """How many arrival times one reply carries, of more a sample; and how many records a sample may stand for."""
 _HEADER_BYTES = 4
@@ -59,6 +62,7 @@ Count = Annotated[int, Meta(ge=0)]
 Nonce = Annotated[bytes, Meta(min_length=16, max_length=64)]
 Proof = Annotated[bytes, Meta(max_length=64)]
 _Many = Meta(max_length=1000)
+_Shares = Meta(max_length=MOST_SHARES)
 
 
 class OversizedMessageError(ValueError):
@@ -130,7 +134,7 @@ class HoldShares(_Message, frozen=True, tag="hold_shares"):
     lease. It says what is wanted, not what has changed, and comes again every second."""
 
     fence: Count
-    shares: Annotated[list[ExecutorShare], _Many]
+    shares: Annotated[list[ExecutorShare], _Shares]
 
 
 class Pulse(_Message, frozen=True, tag="pulse"):
@@ -219,7 +223,7 @@ class Collected(_Message, frozen=True, tag="collected"):
 class SharesHeld(_Message, frozen=True, tag="shares_held"):
     """What came of `HoldShares`, application by application."""
 
-    held: Annotated[list[HeldOnHost], _Many]
+    held: Annotated[list[HeldOnHost], _Shares]
 
 
 class Refusal(_Message, frozen=True, tag="refusal"):

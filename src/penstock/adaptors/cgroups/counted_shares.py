@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from typing import Unpack
@@ -11,6 +12,9 @@ from penstock.adaptors.cgroups.held_group import HeldGroup, HoldOptions
 from penstock.adaptors.cgroups.hierarchy import Hierarchy
 from penstock.errors import PenstockError
 from penstock.records import CpuReading
+
+_UNKNOWN = math.nan
+"""A quota that is none of those that can be wanted."""
 
 
 class CountedShares(HeldGroup):
@@ -40,7 +44,7 @@ class CountedShares(HeldGroup):
     def open(self) -> None:
         """Lift the cap and keep the group."""
         with self._counting:
-            self._each = self._quota = None
+            self._each, self._quota = None, _UNKNOWN  # it may fail: then the next look, or word, lifts it
         super().open()
 
     def read(self) -> CpuReading:
@@ -67,5 +71,6 @@ class CountedShares(HeldGroup):
         wanted = None if self._each is None or number == 0 else number * self._each
         if wanted == self._quota or lease is None or self._is_released:
             return
+        self._quota = _UNKNOWN
         lease.set_quota(wanted)
         self._quota = wanted

@@ -115,6 +115,11 @@ class HeldGroup:
         return tuple(part.fault for part in parts if part is not None and part.fault is not None)
 
     @property
+    def lacks_rights(self) -> bool:
+        """Whether there is an executor that this process may not move, such as another user's."""
+        return self._watcher is not None and self._watcher.lacks_rights
+
+    @property
     def guard_pid(self) -> int | None:
         """The guard's process id, while it runs."""
         return None if self._lease is None else self._lease.guard_pid

@@ -52,7 +52,7 @@ class HostShares:
         self._options: HoldOptions = {"run": "host", **options}
         self._lock = threading.Lock()
         self._held: dict[str, CountedShares] = {}
-        self._executors = HostExecutors(hierarchy.proc)
+        self._executors = HostExecutors(hierarchy.proc, monotonic=monotonic)
         self._failing: dict[str, str] = {}
         self._told_at: float | None = None
         """When it was last told what to hold; None: all caps are lifted."""

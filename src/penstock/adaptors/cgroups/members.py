@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,21 +20,29 @@ _log = logging.getLogger(__name__)
 
 _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 _LOOKS_PER_PROCESS = 20
+_REMEMBERED_SECONDS = 5.0
+"""Pids are given anew in the course of time, and who does not look does not see a process end."""
 
 
 class HostExecutors:
     """Finds the executors of all applications on this host, cheaply enough to be called twice a second.
 
     A process may replace its program soon after it starts. One that was not an executor at twenty looks is not read
-    again while it lives.
+    again while it lives and the looks go on.
     """
 
-    def __init__(self, proc: str = "/proc") -> None:
+    def __init__(self, proc: str = "/proc", *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._proc = proc
+        self._monotonic = monotonic
         self._looks: dict[str, int] = {}
+        self._looked_at = 0.0
 
     def find(self) -> dict[str, dict[str, int]]:
         """Return the pid of each executor, by application and executor id."""
+        now = self._monotonic()
+        if now - self._looked_at > _REMEMBERED_SECONDS:
+            self._looks = {}
+        self._looked_at = now
         found: dict[str, dict[str, int]] = {}
         looks: dict[str, int] = {}
         for name in os.listdir(self._proc):  # noqa: PTH208 - ten thousand Path objects a second are not free
@@ -128,6 +137,8 @@ class MembershipWatcher:
         self._joined: dict[str, JoinedExecutor] = {}
         self.fault: str | None = None
         """Why the last look failed, or None if it succeeded."""
+        self.lacks_rights = False
+        """Whether there was an executor at the last look that this process may not move."""
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:
@@ -149,6 +160,7 @@ class MembershipWatcher:
     def look(self) -> None:
         """Move new executors into the group, and forget those that are gone."""
         faults = []
+        lacks_rights = False
         joined: dict[str, JoinedExecutor] = {}
         try:
             executors, inside = self._finder.find(), set(self._group.pids())
@@ -165,13 +177,14 @@ class MembershipWatcher:
                     joined[executor_id] = JoinedExecutor(executor_id, pid, self._clock.now())
             except (AdaptorError, OSError) as fault:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
+                lacks_rights = lacks_rights or isinstance(fault.__cause__ or fault, PermissionError)
         if self._joined.keys() - joined.keys():
             self._group.forget_dead()
         try:
             self._group.drop_empty_parts()
         except (AdaptorError, OSError) as fault:
             faults.append(f"what an ended executor left could not be removed: {fault}")
-        self._joined = joined
+        self._joined, self.lacks_rights = joined, lacks_rights
         self._tell("; ".join(faults) or None)
         self._on_look()
 

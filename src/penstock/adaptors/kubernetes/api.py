@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.adaptors.kubernetes.executor_pods import (
     DEFAULT_CONTAINER,
+    ENDED_PHASES,
     FIELD_MANAGER,
     ExecutorPod,
     PodCpu,
@@ -20,8 +21,10 @@ from penstock.adaptors.kubernetes.executor_pods import (
     executor_selector,
 )
 from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms
-from penstock.adaptors.kubernetes.quantities import as_memory
+from penstock.adaptors.kubernetes.quantities import as_memory, bytes_of
+from penstock.adaptors.kubernetes.quotas import executor_room
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
+from penstock.records import ExecutorRoom
 
 GUIDE = "docs/how-to/run-on-kubernetes.md"
 _ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -29,11 +32,18 @@ _CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
 _PAGE = 500
 """How many pods or nodes one answer holds."""
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _TOO_MANY, _SERVER_FAULT = 401, 403, 404, 409, 422, 429, 500
+_RESIZE = "patch pods/resize"
+_NOT_ASKED_FOR = ("nodeName", "ephemeralContainers")
+"""What a pod's spec has once it is there: its node, and containers for debugging."""
 T = TypeVar("T")
 
 
 class PodGoneError(ActuationError):
     """The pod was deleted meanwhile."""
+
+
+class NotAllowedError(ActuationRejectedError):
+    """A right is missing, or somebody forbids it."""
 
 
 class ExecutorPods(Protocol):
@@ -151,14 +161,24 @@ class ApiExecutorPods:
         self._selector = executor_selector(application_id)
         self._container = container
         self._described: dict[str, Mapping[str, Any]] = {}
-        """The pods of the last look as the API describes them, by uid."""
+        """The pods of the last look that found any, as the API describes them, by uid."""
+        self._asked_memory: int | None = None
+        """The least memory limit of any pod so far, in bytes: what Spark asks for. Some have got more in place."""
 
     def all(self) -> tuple[ExecutorPod, ...]:
         """Return all executors' pods."""
+        return tuple(executor_pod(pod, self._container) for pod in self._look())
+
+    def _look(self) -> list[Mapping[str, Any]]:
+        """All executors' pods as the API describes them."""
         of_executors = partial(self._core.list_namespaced_pod, self._namespace, label_selector=self._selector)
         listed = list(self._listed("list the executors' pods", "list pods", of_executors))
-        self._described = {pod["metadata"]["uid"]: pod for pod in listed}
-        return tuple(executor_pod(pod, self._container) for pod in listed)
+        if listed:  # where none is left, those that there were still say what another is like
+            self._described = {pod["metadata"]["uid"]: pod for pod in listed}
+        sizes = (executor_pod(pod, self._container).memory for pod in listed)
+        known = [size for size in (self._asked_memory, *sizes) if size is not None]
+        self._asked_memory = min(known, default=None)
+        return listed
 
     def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
         """Ask for another CPU of a pod."""
@@ -174,7 +194,7 @@ class ApiExecutorPods:
         trial = {"dry_run": "All"} if is_trial else {}
         self._ask(
             f"resize executor {pod.executor_id} ({pod.name}) to {what}",
-            "patch pods/resize",
+            _RESIZE,
             lambda: self._core.patch_namespaced_pod_resize(
                 pod.name,
                 self._namespace,
@@ -191,7 +211,7 @@ class ApiExecutorPods:
         described = self._described.get(pod.uid)
         if described is None:
             return
-        body = another_pod(described, pod.container, cpu)
+        body = another_pod(described, pod.container, cpu, self._asked_memory)
         self._ask(
             "make a pod for another executor",
             "create pods",
@@ -199,6 +219,25 @@ class ApiExecutorPods:
                 self._namespace, body, dry_run="All", _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             ),
         )
+
+    def quota_room(self, cpu: PodCpu) -> ExecutorRoom | None:
+        """Return how many executors the namespace's quotas allow, where Spark asks for so much CPU of each.
+
+        None: there is no such quota, or no executor's pod was seen yet, so that nobody knows what one takes. It needs
+        the right to list resource quotas; NotAllowedError says that it is missing.
+        """
+        of_namespace = partial(self._core.list_namespaced_resource_quota, self._namespace)
+        quotas = list(self._listed("read the quotas of the namespace", "list resourcequotas", of_namespace))
+        if not quotas:
+            return None
+        there = self._look()
+        if not self._described:
+            return None
+        pattern = next(iter(self._described.values()))
+        container = executor_pod(pattern, self._container).container
+        another = another_pod(pattern, container, cpu, self._asked_memory)
+        alive = [pod["spec"] for pod in there if (pod.get("status") or {}).get("phase") not in ENDED_PHASES]
+        return executor_room(quotas, another["spec"], alive)
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what each node can still take. All pods' requests are read: it needs rights for the whole cluster."""
@@ -235,15 +274,22 @@ class ApiExecutorPods:
             ) from fault
 
 
-def another_pod(described: Mapping[str, Any], container: str, cpu: PodCpu) -> dict[str, Any]:
-    """Return a pod like the one that the API describes, as it would be asked for anew, with that CPU."""
-    spec = {name: value for name, value in described["spec"].items() if name != "nodeName"}
+def another_pod(described: Mapping[str, Any], container: str, cpu: PodCpu, memory: int | None = None) -> dict[str, Any]:
+    """Return a pod like the one that the API describes, as it would be asked for anew, with that CPU and memory.
+
+    `memory` is in bytes; None: that of the described one.
+    """
+    spec = {name: value for name, value in described["spec"].items() if name not in _NOT_ASKED_FOR}
     spec["containers"] = [dict(one) for one in spec["containers"]]
     for one in spec["containers"]:
         if one["name"] == container:
             given, wanted = one.get("resources") or {}, cpu.as_resources()
             kinds = {*given, *wanted}
-            one["resources"] = {kind: {**(given.get(kind) or {}), **wanted.get(kind, {})} for kind in kinds}
+            made = {kind: {**(given.get(kind) or {}), **wanted.get(kind, {})} for kind in kinds}
+            for amounts in made.values():
+                if memory is not None and "memory" in amounts and bytes_of(str(amounts["memory"])) > memory:
+                    amounts["memory"] = as_memory(memory)
+            one["resources"] = made
     labels = dict(described["metadata"].get("labels") or {})
     return {"metadata": {"generateName": "penstock-trial-", "labels": labels}, "spec": spec}
 
@@ -271,15 +317,23 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
             f"{begin}: not allowed (403): {said}; grant the right to {right} in namespace {namespace}, or ask who "
             f"limits it (admission) ({GUIDE})"
         )
-        return ActuationRejectedError(text, target="kubernetes")
-    if status == _NOT_FOUND and details.get("kind") == "pods" and details.get("name"):
-        return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
+        return NotAllowedError(text, target="kubernetes")
     if status == _NOT_FOUND:
-        text = f"{begin}: the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
-        return ActuationRejectedError(text, target="kubernetes")
+        return _not_found(begin, right, namespace, said, details)
     is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT
     kind = ActuationError if is_passing else ActuationRejectedError
     return kind(f"{begin}: the Kubernetes API says ({status}): {said}", target="kubernetes", retryable=is_passing)
+
+
+def _not_found(begin: str, right: str, namespace: str, said: str, details: Mapping[str, Any]) -> ActuationError:
+    if details.get("kind") == "pods" and details.get("name"):
+        return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
+    why = f"the Kubernetes API says (404): {said}"
+    if details.get("kind") == "namespaces":
+        why = f"there is no namespace {namespace} (404)"
+    elif right == _RESIZE:
+        why = "the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
+    return ActuationRejectedError(f"{begin}: {why}", target="kubernetes")
 
 
 def _answer(body: Any) -> tuple[str, Mapping[str, Any]]:

@@ -23,6 +23,7 @@ FIELD_MANAGER = "penstock"
 """By this name the API notes what Penstock has set in a pod."""
 _SAME_CORES = 0.0005
 """Half of what Kubernetes tells apart."""
+ENDED_PHASES = ("Succeeded", "Failed")
 _NORMAL_WAITS = ("ContainerCreating", "PodInitializing")
 
 
@@ -106,6 +107,8 @@ class ExecutorPod:
         has not said.
     is_out_of_memory
         Whether it has ended because it ran out of memory.
+    has_ended
+        Whether it will never run again, however it ended.
     """
 
     name: str
@@ -125,6 +128,7 @@ class ExecutorPod:
     memory: int | None = None
     has_memory: int | None = None
     is_out_of_memory: bool = False
+    has_ended: bool = False
 
     @property
     def has(self) -> PodCpu:
@@ -168,6 +172,7 @@ def executor_pod(pod: Mapping[str, Any], container: str = DEFAULT_CONTAINER) -> 
         memory=_memory(own.get("resources")),
         has_memory=_memory(state.get("resources")),
         is_out_of_memory=((state.get("state") or {}).get("terminated") or {}).get("reason") == "OOMKilled",
+        has_ended=status.get("phase") in ENDED_PHASES,
     )
 
 

@@ -92,6 +92,12 @@ class NodeTemplate:
         write_private(_base_of(path), json.dumps(base))
         return cls(path)
 
+    @classmethod
+    def of_application(cls, conf: Mapping[str, str]) -> NodeTemplate | None:
+        """Return the one that an application was started with; None: its template is not one of these."""
+        path = conf.get(TEMPLATE_SETTING)
+        return None if path is None or not _base_of(Path(path)).exists() else cls(Path(path))
+
     def point_at(self, nodes: Sequence[str]) -> None:
         """Have executors that are built from now on demand these nodes."""
         if tuple(nodes) == self._nodes:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.adaptors.kubernetes.executor_pods import ENDED_PHASES
 from penstock.adaptors.kubernetes.quantities import cores_of
 
-_ENDED = ("Succeeded", "Failed")
 _NOT_TAKING = ("NoSchedule", "NoExecute")
 
 
@@ -64,7 +64,7 @@ def node_rooms(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, A
     requested: dict[str, float] = defaultdict(float)
     for pod in pods:
         node = pod["spec"].get("nodeName")
-        if node is not None and (pod.get("status") or {}).get("phase") not in _ENDED:
+        if node is not None and (pod.get("status") or {}).get("phase") not in ENDED_PHASES:
             requested[node] += _requested_cores(pod["spec"].get("containers") or ())
     found = []
     for node in nodes:

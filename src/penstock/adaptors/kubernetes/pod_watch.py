@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from penstock.adaptors.kubernetes.api import ExecutorPods
@@ -90,6 +91,9 @@ class PodWatch:
         self._lacking_since: float | None = None
         self._no_more: str | None = None
         self._ended: dict[str, tuple[float, str]] = {}
+        """Since when it is told that a pod was ended, by uid; kept while the pod is there, so that it is told once."""
+        self._pattern: ExecutorPod | None = None
+        """What another pod would be like: one of the last look that found any."""
 
     def start(self) -> None:
         """Begin to look again and again."""
@@ -122,6 +126,12 @@ class PodWatch:
         seen = PodsSeen(self.clock.now(), self.clock.monotonic(), pods)
         with self._lock:
             self._seen = seen
+            there = {pod.uid for pod in pods}
+            self._ended = {
+                uid: kept
+                for uid, kept in self._ended.items()
+                if uid in there or seen.steady - kept[0] <= _ENDED_TOLD_SECONDS
+            }
             for pod in pods:
                 if pod.end:
                     self._ended.setdefault(pod.uid, (seen.steady, f"executor {pod.executor_id} was ended: {pod.end}"))
@@ -149,8 +159,7 @@ class PodWatch:
         """What does not work at present, one line each."""
         seen, now = self.seen, self.clock.monotonic()
         with self._lock:
-            self._ended = {uid: kept for uid, kept in self._ended.items() if now - kept[0] <= _ENDED_TOLD_SECONDS}
-            ended = [text for _, text in self._ended.values()]
+            ended = [text for since, text in self._ended.values() if now - since <= _ENDED_TOLD_SECONDS]
         waiting = [] if seen is None else [pod for pod in seen.pods if pod.obstacle]
         lines = (
             self._fault,
@@ -163,26 +172,36 @@ class PodWatch:
 
     def _run(self) -> None:
         while not self.clock.wait(self._every_seconds, self._stopped):
-            try:
-                self._each_time()
-                if self._follower is not None and self.seen is not None:
-                    self._follower.see(self.seen)
-                self._ask_why_none_come()
-                self._tell(None)
-            except (ActuationError, ConfigurationError) as fault:
-                self._tell(str(fault))
-            except Exception as fault:  # a pod as we have never seen one: the next look may succeed
-                self._tell(f"the executors' pods could not be looked at: {type(fault).__name__}: {fault}")
+            before = self.seen
+            faults = [self._attempt(self._each_time)]
+            seen = self.seen
+            if seen is not None and seen is not before:  # what follows acts on what was seen just now
+                if self._follower is not None:
+                    faults.append(self._attempt(partial(self._follower.see, seen)))
+                faults.append(self._attempt(self._ask_why_none_come))
+            self._tell("; ".join(dict.fromkeys(fault for fault in faults if fault is not None)) or None)
+
+    @staticmethod
+    def _attempt(call: Callable[[], object]) -> str | None:
+        """Why a call failed; None: it did not. What fails keeps nothing else from being done."""
+        try:
+            call()
+        except (ActuationError, ConfigurationError) as fault:
+            return str(fault)
+        except Exception as fault:  # a pod as we have never seen one: the next look may succeed
+            return f"the executors' pods could not be looked at: {type(fault).__name__}: {fault}"
+        return None
 
     def _ask_why_none_come(self) -> None:
         """Where executors are missing for a while and no pod is there for them, try whether one could be made.
 
         Spark makes the pods and does not say why it could not: a quota, an admission rule or its own rights.
         """
-        seen, wanted = self.seen, self._wanted()
-        alive = [] if seen is None else [pod for pod in seen.pods if not pod.end and not pod.is_going]
+        pods, wanted = () if self._seen is None else self._seen.pods, self._wanted()
+        alive = [pod for pod in pods if not (pod.has_ended or pod.end or pod.is_going)]
+        self._pattern = next(iter((*alive, *pods)), self._pattern)
         now = self.clock.monotonic()
-        if not alive or wanted is None or wanted <= len(alive):
+        if wanted is None or wanted <= len(alive):
             self._lacking_since = self._no_more = None
             return
         if self._lacking_since is None:
@@ -190,14 +209,21 @@ class PodWatch:
         if now - self._lacking_since < _PATIENCE_SECONDS:
             return
         self._lacking_since = now
+        why = self._why_no_other()
+        told = None if why is None else f"{wanted} executors are wanted and {len(alive)} have a pod: {why}"
+        if told is not None and told != self._no_more:
+            _log.warning("%s: %s", self.operator, told)
+        self._no_more = told
+
+    def _why_no_other(self) -> str | None:
+        """Why no pod could be made for another executor; None: one could."""
+        if self._pattern is None:
+            return "no pod of this application was seen yet, so none can be tried; the driver's log says why"
         try:
-            self.pods.try_another(alive[0], self.asked)
-            self._no_more = None
+            self.pods.try_another(self._pattern, self.asked)
         except ActuationError as fault:
-            told = f"{wanted} executors are wanted and {len(alive)} have a pod: {fault}"
-            if told != self._no_more:
-                _log.warning("%s: %s", self.operator, told)
-            self._no_more = told
+            return str(fault)
+        return None
 
     def _tell(self, fault: str | None) -> None:
         if fault is not None and fault != self._fault:

@@ -46,7 +46,7 @@ def asked_by_spark(conf: Mapping[str, str]) -> PodCpu:
 
 
 class PodShares:
-    """Holds an application's executors to a CPU share (`penstock.adaptors.spark.actuator.CpuShareControl`).
+    """Holds an application's executors to a CPU share (`penstock.adaptors.cpu_shares`).
 
     Parameters
     ----------

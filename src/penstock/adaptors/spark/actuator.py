@@ -11,69 +11,17 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 from penstock.adaptors.allocation_check import check_allocation
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError, PenstockError
-from penstock.records import Action, Allocation, Refused
+from penstock.records import Action, Refused
 
 _log = logging.getLogger(__name__)
 
 _IDS_KEPT = 1000
 _LONGEST_START_SECONDS = 60.0
-
-
-class CpuShareControl(Protocol):
-    """Sets the CPU share of an operator's executors. Failures are PenstockErrors or OSErrors."""
-
-    def apply(self, allocation: Allocation) -> None:
-        """Cap the executors at the allocation's share."""
-        ...
-
-    def widen(self, allocation: Allocation) -> None:
-        """Have room for executors of this allocation that start, until it is applied: a JVM compiles at first."""
-        ...
-
-    def open(self) -> None:
-        """Lift the cap and stay ready."""
-        ...
-
-    def release(self) -> None:
-        """Lift the cap and leave nothing behind."""
-        ...
-
-    def share_refusal(self) -> str | None:
-        """Return why the share that was last applied will not come about. None: it has, or still may."""
-        ...
-
-
-class ExecutorSizing(Protocol):
-    """What the actuator needs of an `ExecutorScaler`."""
-
-    def ensure_scalable(self) -> None:
-        """Raise ActuationRejectedError if executors cannot be scaled."""
-        ...
-
-    def current_total(self) -> int:
-        """Return how many executors the application is meant to have."""
-        ...
-
-    def active_count(self) -> int:
-        """Return how many executors take tasks now."""
-        ...
-
-    def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
-        """Take one step towards `target` executors."""
-        ...
-
-    def place(self, wanted: Mapping[str, int]) -> None:
-        """Take one step towards so many executors on each of these nodes."""
-        ...
-
-    def take_notes(self) -> tuple[str, ...]:
-        """Return notes for the user on the steps so far."""
-        ...
 
 
 class SparkActuator:
@@ -82,9 +30,8 @@ class SparkActuator:
     Parameters
     ----------
     scaler
-        Sets the number of executors.
-    shares
-        Sets the CPU share. None: it cannot be set here, and only executors are scaled.
+        Sets the number of executors. Its cluster is asked for CPU shares, too; where it cannot set them, only
+        executors are scaled.
     reconcile_every_seconds
         How often the last request is repeated.
     warm_seconds
@@ -93,8 +40,7 @@ class SparkActuator:
 
     def __init__(
         self,
-        scaler: ExecutorSizing,
-        shares: CpuShareControl | None = None,
+        scaler: ExecutorScaler,
         *,
         reconcile_every_seconds: float = 2.0,
         warm_seconds: float = 8.0,
@@ -102,7 +48,7 @@ class SparkActuator:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scaler = scaler
-        self._shares = shares
+        self._cluster = scaler.cluster
         self._every_seconds = reconcile_every_seconds
         self._warm_seconds = warm_seconds
         self._monotonic = monotonic
@@ -125,7 +71,7 @@ class SparkActuator:
     @property
     def can_set_cpu_share(self) -> bool:
         """Whether CPU shares can be set here."""
-        return self._shares is not None
+        return self._cluster.why_no_shares is None
 
     @property
     def last_error(self) -> ActuationError | None:
@@ -141,7 +87,7 @@ class SparkActuator:
             The allocation is impossible here; nothing changes. `take_faults` reports what fails later.
         """
         check_allocation(action.target, action.request_id)
-        self._scaler.ensure_scalable()
+        self._scaler.ensure_scalable(on_nodes=bool(action.target.nodes))
         with self._wake:
             if self._is_wanted(action):
                 self._known_ids.append(action.request_id)
@@ -166,16 +112,16 @@ class SparkActuator:
             return None
         if isinstance(error, ActuationRejectedError) and not error.retryable and error.request_id == action.request_id:
             return Refused(action.request_id, str(error))
-        reason = None if self._shares is None or self._is_share_due else self._shares.share_refusal()
+        reason = None if self._is_share_due else self._cluster.share_refusal()
         return None if reason is None else Refused(action.request_id, reason)
 
     def open_shares(self) -> None:
         """Lift the CPU cap and leave the executors as they are. The next request sets it again."""
         with self._wake:
             self._are_shares_open = True
-        if self._shares is not None:
+        if self.can_set_cpu_share:
             with self._shares_lock:
-                self._shares.open()
+                self._cluster.resize(None)
 
     def release(self) -> None:
         """Put executors and CPU shares back as they were before the first request.
@@ -200,9 +146,8 @@ class SparkActuator:
                 errors.append(self._too_late())
             elif self._put_back_error is not None:
                 errors.append(self._put_back_error)
-        if self._shares is not None:
-            with self._shares_lock:
-                errors += _attempt(self._shares.release)
+        with self._shares_lock:
+            errors += _attempt(self._cluster.release)
         if errors:
             raise _as_actuation_error(errors, None)
 
@@ -267,17 +212,14 @@ class SparkActuator:
             self._last_error = error
 
     def _set_share(self, action: Action, is_new: bool) -> None:
-        if self._shares is None:
+        if not self.can_set_cpu_share:
             return
         self._is_share_due |= is_new
         is_starting = self._is_starting(action, is_new)
         with self._shares_lock:
             if self._is_share_due and not self._are_shares_open and not self._is_stopping:
-                if is_starting:
-                    self._shares.widen(action.target)
-                else:
-                    self._shares.apply(action.target)
-                    self._is_share_due = False
+                self._cluster.resize(action.target, is_starting=is_starting)
+                self._is_share_due = is_starting
 
     def _is_starting(self, action: Action, is_new: bool) -> bool:
         """Whether executors are starting: a JVM that starts and compiles would use up the share of the others.

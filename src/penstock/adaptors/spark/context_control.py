@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.adaptors.spark.master_address import YARN
-from penstock.adaptors.spark.scaling import Census
+from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX, YARN
 from penstock.errors import ActuationError, ActuationRejectedError
+from penstock.ports import Census
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_INSTANCES_ON_YARN = 2
-"""How many executors Spark asks YARN for where nothing is set."""
+_INSTANCES = 2
+"""How many executors Spark asks YARN and Kubernetes for where nothing is set."""
 
 
 def configured_total(master: str, conf: Mapping[str, str]) -> int | None:
@@ -31,16 +31,16 @@ def configured_total(master: str, conf: Mapping[str, str]) -> int | None:
     >>> configured_total("yarn", {"spark.cores.max": "8", "spark.executor.cores": "2"})
     2
     """
-    is_yarn = master == YARN
-    if not is_yarn and "spark.cores.max" in conf and "spark.executor.cores" in conf:
+    counts_instances = master == YARN or master.startswith(KUBERNETES_PREFIX)
+    if not counts_instances and "spark.cores.max" in conf and "spark.executor.cores" in conf:
         return int(conf["spark.cores.max"]) // int(conf["spark.executor.cores"]) or None
     if "spark.executor.instances" in conf:
         return int(conf["spark.executor.instances"])
-    return _INSTANCES_ON_YARN if is_yarn else None
+    return _INSTANCES if counts_instances else None
 
 
 class ContextControl:
-    """Implements `ExecutorControl` for the SparkContext of this process."""
+    """What a `penstock.ports.Cluster` needs of the SparkContext of this process, whatever the cluster."""
 
     def __init__(self, spark_context: SparkContext) -> None:
         if spark_context._jsc is None:

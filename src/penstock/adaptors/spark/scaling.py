@@ -10,7 +10,7 @@ What the cluster manager promises (seen on standalone clusters, Kubernetes and Y
 - On a standalone cluster `spark.cores.max` bounds all of them together, including the draining ones.
 - Most of a drain is waiting: `spark.storage.decommission.replicationReattemptInterval`, 30 s by default.
 - A standalone master chooses the nodes of executors itself. `placing` says how they come to chosen ones all the same.
-  Kubernetes can be asked for nodes (`NodeChoice`).
+  Kubernetes can be asked for nodes.
 """
 
 from __future__ import annotations
@@ -19,69 +19,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from penstock.adaptors.spark.executors import choose_to_remove
 from penstock.adaptors.spark.placing import PlacingProgress, PlacingStep, next_step
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
+from penstock.ports import Census, Cluster
 from penstock.records import ExecutorState
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
 
 ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
-
-
-class ExecutorControl(Protocol):
-    """The calls on a running application that scaling needs. Failures are ActuationError."""
-
-    def refusal(self) -> str | None:
-        """Return why executors cannot be scaled here. None: they can."""
-        ...
-
-    @property
-    def can_drain(self) -> bool:
-        """Whether executors can be decommissioned. Otherwise they are killed."""
-        ...
-
-    def census(self) -> Census:
-        """Return the registered executors."""
-        ...
-
-    def requested_total(self) -> int | None:
-        """Return the total that an earlier call requested, or None."""
-        ...
-
-    def request_total(self, total: int) -> None:
-        """Request a total number of executors."""
-        ...
-
-    def drain(self, executor_id: str, reason: str) -> None:
-        """Take an executor out of scheduling and end it when its blocks have moved."""
-        ...
-
-    def kill(self, executor_ids: Sequence[str]) -> None:
-        """Kill executors now."""
-        ...
-
-
-class NodeChoice(Protocol):
-    """A cluster that can be asked for nodes."""
-
-    def point_at(self, nodes: Sequence[str]) -> None:
-        """Have executors that are started from now on come to these nodes."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Census:
-    """The registered executors: those that take tasks, and those on their way out."""
-
-    active: tuple[str, ...]
-    leaving: tuple[str, ...] = ()
 
 
 class ExecutorScaler:
@@ -89,33 +36,29 @@ class ExecutorScaler:
 
     Parameters
     ----------
-    control
-        The running application.
+    cluster
+        Where the running application has its executors from.
     read_executors
         Returns tasks and ages, to choose which executors go. Without it, or if it fails, the highest ids go.
     drain_deadline_seconds
         How long an executor may drain before it is killed.
     placing_patience_seconds
         How long chosen nodes may stay without a new executor before no more are asked for.
-    nodes
-        Has new executors come to chosen nodes. None: the cluster cannot be asked for that (`placing`).
     """
 
     def __init__(
         self,
-        control: ExecutorControl,
+        cluster: Cluster,
         read_executors: ReadExecutors | None = None,
         *,
         drain_deadline_seconds: float = 60.0,
         placing_patience_seconds: float = 120.0,
-        nodes: NodeChoice | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._control = control
+        self.cluster = cluster
         self._read_executors = read_executors
         self._drain_deadline_seconds = drain_deadline_seconds
         self._placing_patience_seconds = placing_patience_seconds
-        self._nodes = nodes
         self._monotonic = monotonic
         self._lock = threading.RLock()
         self._draining_since: dict[str, float] = {}
@@ -125,40 +68,16 @@ class ExecutorScaler:
         self._notes: list[str] = []
         self._placing = PlacingProgress()
 
-    @classmethod
-    def of(
-        cls,
-        spark_context: SparkContext,
-        read_executors: ReadExecutors | None = None,
-        *,
-        drain_deadline_seconds: float = 60.0,
-        placing_patience_seconds: float = 120.0,
-        nodes: NodeChoice | None = None,
-    ) -> ExecutorScaler:
-        """Return the scaler of the running context's application."""
-        from penstock.adaptors.spark.context_control import ContextControl
-
-        return cls(
-            ContextControl(spark_context),
-            read_executors,
-            drain_deadline_seconds=drain_deadline_seconds,
-            placing_patience_seconds=placing_patience_seconds,
-            nodes=nodes,
-        )
-
     @property
     def draining(self) -> frozenset[str]:
         """Executors last seen on their way out, or asked to go. Sends no request to the application."""
         return self._leaving
 
-    @property
-    def requested(self) -> int | None:
-        """The total that was last requested here; None: none was. Sends no request to the application."""
-        return self._total
-
-    def ensure_scalable(self) -> None:
-        """Raise ActuationRejectedError with the reason if executors cannot be scaled."""
-        reason = self._control.refusal()
+    def ensure_scalable(self, *, on_nodes: bool = False) -> None:
+        """Raise ActuationRejectedError with the reason if executors cannot be scaled, or not on chosen nodes."""
+        reason = self.cluster.refusal()
+        if reason is None and on_nodes and self.cluster.nodes.why_none is not None:
+            reason = f"nodes cannot be chosen here: {self.cluster.nodes.why_none}"
         if reason is not None:
             raise ActuationRejectedError(reason, target="spark")
 
@@ -170,28 +89,28 @@ class ExecutorScaler:
 
     def current_total(self) -> int:
         """Return how many executors the application is meant to have: the total it requested, or those it has."""
-        requested = self._control.requested_total()
-        return len(self._control.census().active) if requested is None else requested
+        requested = self.cluster.asked()
+        return len(self.cluster.census().active) if requested is None else requested
 
     def active_count(self) -> int:
         """Return how many executors take tasks now."""
-        return len(self._control.census().active)
+        return len(self.cluster.census().active)
 
     def request_total(self, total: int) -> None:
         """Request a total number of executors, including those still draining."""
         self.ensure_scalable()
-        self._control.request_total(total)
+        self.cluster.ask(total)
         self._total = total
 
     def remove(self, executor_ids: Sequence[str], *, drain: bool = True) -> None:
         """Remove executors, draining them if possible. Lower the total first, or they are replaced."""
         self.ensure_scalable()
         with self._lock:
-            if not (drain and self._control.can_drain):
+            if not (drain and self.cluster.can_drain):
                 self._kill(executor_ids)
                 return
             for executor_id in executor_ids:
-                self._control.drain(executor_id, "penstock scales in")
+                self.cluster.drain(executor_id, "penstock scales in")
                 self._draining_since[executor_id] = self._monotonic()
                 self._leaving |= {executor_id}
 
@@ -230,7 +149,7 @@ class ExecutorScaler:
             Where executors are cannot be read, or the nodes do not get theirs: no room on them, or `spark.cores.max`
             has none. What came to other nodes meanwhile is let go, and nothing more is asked for.
         """
-        self.ensure_scalable()
+        self.ensure_scalable(on_nodes=True)
         if sum(wanted.values()) < 1:
             raise ActuationRejectedError(
                 "no executors were requested; a running query needs at least 1", target="spark"
@@ -241,8 +160,7 @@ class ExecutorScaler:
             executors = self._located(census)
             may_ask = self._placing.goes_on(wanted, executors, self._monotonic(), self._placing_patience_seconds)
             step = next_step(executors, census.leaving, wanted, may_ask=may_ask)
-            if self._nodes is not None:  # one that is lost comes back to a node that is wanted
-                self._nodes.point_at(tuple(step.missing or wanted))
+            self.cluster.choose(tuple(step.missing or wanted))  # one that is lost comes back to a node that is wanted
             if step.total != self._total or (step.missing and may_ask):
                 self.request_total(step.total)
             if step.remove:
@@ -260,7 +178,7 @@ class ExecutorScaler:
 
     def _notice_others(self) -> None:
         """Where Spark was asked for another total than the last one from here, say so, and ask again."""
-        found = self._control.requested_total()
+        found = self.cluster.asked()
         if self._total is None or found is None or found == self._total:
             return
         self._notes.append(
@@ -270,7 +188,7 @@ class ExecutorScaler:
         self._total = None
 
     def _take_census(self) -> Census:
-        census = self._control.census()
+        census = self.cluster.census()
         self._leaving = frozenset(census.leaving)
         self._draining_since = {i: t for i, t in self._draining_since.items() if i in self._leaving}
         self._killed &= self._leaving
@@ -324,9 +242,9 @@ class ExecutorScaler:
 
     def _kill(self, executor_ids: Sequence[str]) -> None:
         if executor_ids:
-            self._control.kill(executor_ids)
+            self.cluster.kill(executor_ids)
             self._killed.update(executor_ids)
             self._leaving |= set(executor_ids)
 
 
-__all__ = ["Census", "ExecutorControl", "ExecutorScaler", "ReadExecutors"]
+__all__ = ["ExecutorScaler", "ReadExecutors"]

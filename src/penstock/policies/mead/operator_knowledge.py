@@ -12,7 +12,7 @@ from penstock.performance.cpu_demand_learning import CpuDemandLearner, LearntCpu
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.plan.ladder import ladder
-from penstock.policies.mead.kept_demand import as_text, from_text, note_name
+from penstock.policies.mead.kept_demand import as_text, cpu_as_text, cpu_from_text, cpu_note_name, from_text, note_name
 from penstock.ports import Look, Notebook, OperatorSite
 from penstock.records import Allocation, ExecutorRoom, Limits, Observation, Quality, Telemetry
 
@@ -261,6 +261,19 @@ class RecordKnowledge(OperatorKnowledge):
         self._sampled_at = at
         self._learner.observe(used, rate)
         self._learnt = self._learner.learnt()
+
+    def begin_with(self, notebook: Notebook) -> None:
+        """Start with the windows of an earlier run of the same query."""
+        memory = cpu_from_text(self.site.query, notebook.read(cpu_note_name(self.name)))
+        if memory is not None:
+            self._learner.begin_with(memory)
+            self._learnt = self._learner.learnt()
+
+    def write_down(self, notebook: Notebook) -> None:
+        """Keep what the windows have taught."""
+        memory = self._learner.memory
+        if memory is not None:
+            notebook.write(cpu_note_name(self.name), cpu_as_text(self.site.query, memory))
 
     @property
     def demand(self) -> Demand | None:

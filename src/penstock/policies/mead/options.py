@@ -41,8 +41,8 @@ MEANINGS = {
     "hold_while_rising": "switch: take nothing away while arrivals rise",
     "drop_overtaken": "switch: do not carry out a plan to scale down once more arrives than it was made for",
     "probe": "switch: while batches are too much alike to learn from, step down where that cannot break the bound",
-    "remember": "switch: begin with what earlier runs of the same query, in the same store, have learnt about batches "
-    "and about the errors of predictions",
+    "remember": "switch: begin with what earlier runs of the same query, in the same store, have learnt about batches, "
+    "in real-time mode about records, and about the errors of predictions",
     "margins": "switch: learn by how much predictions are off from what was measured, and keep the bound with the "
     "upper end of their interval",
     "confidence": "part of the plans whose measured latency is to lie at or below the upper end; from 0.5 to below 1",

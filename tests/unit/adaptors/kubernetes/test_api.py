@@ -3,48 +3,25 @@
 
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.adaptors.kubernetes.fake_core import FakeCore, failure
 from tests.unit.adaptors.kubernetes.pods import described
 
-from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess, PodGoneError, another_pod
+from penstock.adaptors.kubernetes.api import (
+    ApiExecutorPods,
+    ClusterAccess,
+    NotAllowedError,
+    PodGoneError,
+    another_pod,
+)
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
 
 pytest.importorskip("kubernetes", reason="the package kubernetes is not installed: pip install -e .[kubernetes]")
 
 POD = ExecutorPod("app-exec-1", "1", PodCpu(1.0, 1.0))
-
-
-class FakeCore:
-    """Answers with what it is given, or fails with it."""
-
-    def __init__(self, answer: Any = None) -> None:
-        self.answer = answer
-        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-        self.api_client = SimpleNamespace(sanitize_for_serialization=lambda value: value)
-
-    def _reply(self, *arguments: Any, **options: Any) -> Any:
-        self.asked.append((arguments, options))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    list_namespaced_pod = patch_namespaced_pod_resize = list_node = list_pod_for_all_namespaces = _reply
-    create_namespaced_pod = _reply
-
-
-def failure(status: int, message: str = "", **details: str) -> Exception:
-    """An answer of the API that is no success."""
-    from kubernetes.client.exceptions import ApiException
-
-    answer = ApiException(status=status, reason="")
-    answer.body = json.dumps({"message": message, "details": details})
-    fault: Exception = answer
-    return fault
 
 
 def test_executors_are_found_by_sparks_labels() -> None:
@@ -107,7 +84,7 @@ def test_a_resize_names_the_container_and_both_amounts() -> None:
         (failure(401, "Unauthorized"), ActuationRejectedError, "does not accept the login"),
         (
             failure(403, "pods is forbidden"),
-            ActuationRejectedError,
+            NotAllowedError,
             "pods is forbidden; grant the right to patch pods/",
         ),
         (failure(404, "not found", kind="pods", name="app-exec-1"), PodGoneError, "the pod is gone"),
@@ -125,7 +102,7 @@ def test_each_failure_is_a_sentence(fault: Exception, kind: type[ActuationError]
     assert type(caught.value) is kind
     assert words in str(caught.value)
     assert str(caught.value).startswith("could not resize executor 1 (app-exec-1) to request 500m, limit 500m")
-    assert caught.value.retryable is (kind is not ActuationRejectedError)
+    assert caught.value.retryable is not issubclass(kind, ActuationRejectedError)
 
 
 def test_a_certificate_that_is_not_trusted_is_named() -> None:
@@ -192,3 +169,40 @@ def test_a_quota_that_forbids_another_pod_is_told_in_its_words() -> None:
         pods.try_another(pod, PodCpu(1.0, 1.0))
     assert str(fault.value).endswith("; raise the quota of namespace jobs, or allow fewer executors")
     assert "grant the right" not in str(fault.value)
+
+
+def test_another_pod_is_tried_with_the_memory_that_spark_asks_for() -> None:
+    """Not with what a pod was given in place since, and without containers for debugging."""
+    core = FakeCore({"items": [described("3")]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    pods.all()
+    raised = {"requests": {"cpu": "1", "memory": "1280Mi"}, "limits": {"cpu": "1", "memory": "1280Mi"}}
+    later = described("3", wanted=raised)
+    later["spec"]["ephemeralContainers"] = [{"name": "debugger"}]
+    core.answer = {"items": [later]}
+    (pod,) = pods.all()
+    core.answer = {"items": []}
+    assert pods.all() == ()
+    pods.try_another(pod, PodCpu(1.0, 1.0))
+    (_, body), _ = core.asked[-1]
+    assert "ephemeralContainers" not in body["spec"]
+    own = body["spec"]["containers"][1]["resources"]
+    assert {amounts["memory"] for amounts in own.values()} == {"1024Mi"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (failure(404, 'namespaces "jobs" not found', kind="namespaces", name="jobs"), "there is no namespace jobs"),
+        (failure(404, "no such thing"), r"the Kubernetes API says \(404\): no such thing"),
+    ],
+)
+def test_what_is_not_found_when_a_pod_is_made_is_named(fault: Exception, words: str) -> None:
+    """In-place resize has nothing to do with it."""
+    core = FakeCore({"items": [described("3")]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    (pod,) = pods.all()
+    core.answer = fault
+    with pytest.raises(ActuationRejectedError, match=words) as caught:
+        pods.try_another(pod, PodCpu(1.0, 1.0))
+    assert "1.33" not in str(caught.value)

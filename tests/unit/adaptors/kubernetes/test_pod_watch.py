@@ -10,7 +10,7 @@ from dataclasses import replace
 from tests.unit.adaptors.kubernetes.pods import FakePods, SteppedClock
 
 from penstock.adaptors.kubernetes.executor_pods import PodCpu
-from penstock.adaptors.kubernetes.pod_watch import PodWatch
+from penstock.adaptors.kubernetes.pod_watch import PodsSeen, PodWatch
 from penstock.errors import ActuationError, ActuationRejectedError
 
 ASKED = PodCpu(0.8, 1.0)
@@ -94,3 +94,94 @@ def test_what_the_api_would_take_is_no_fault() -> None:
         clock.look()
         assert len(pods.asked_for_another) == 1
         assert not watch.faults
+
+
+def test_where_not_even_one_pod_is_there_the_last_one_says_what_is_wanted() -> None:
+    """All have died and a quota forbids others; without any pod ever, that is said."""
+    pods, clock = FakePods("1"), SteppedClock()
+    pods.fail_another = ActuationRejectedError("exceeded quota: small")
+    with watched(pods, clock, lambda: 1) as watch:
+        clock.look()
+        del pods.pods["1"]
+        clock.look()
+        clock.time += 10.0
+        clock.look()
+        assert pods.asked_for_another == [ASKED]
+        assert watch.faults == ("1 executors are wanted and 0 have a pod: exceeded quota: small",)
+    pods, clock = FakePods(), SteppedClock()
+    with watched(pods, clock, lambda: 2) as watch:
+        clock.look()
+        clock.time += 10.0
+        clock.look()
+        (line,) = watch.faults
+        assert line.startswith("2 executors are wanted and 0 have a pod: no pod of this application was seen yet")
+        pods.add("1")
+        pods.add("2")
+        clock.look()
+        assert not watch.faults
+
+
+def test_a_pod_that_has_succeeded_is_no_executor() -> None:
+    """It stays listed and does not count."""
+    pods, clock = FakePods("1", "2"), SteppedClock()
+    pods.pods["2"] = replace(pods.pods["2"], has_ended=True, is_running=False)
+    pods.fail_another = ActuationRejectedError("exceeded quota: small")
+    with watched(pods, clock, lambda: 2) as watch:
+        clock.look()
+        clock.time += 10.0
+        clock.look()
+        assert watch.faults == ("2 executors are wanted and 1 have a pod: exceeded quota: small",)
+
+
+def test_a_pod_that_has_ended_and_stays_is_told_once() -> None:
+    """Not again every half minute; once it is gone it is forgotten."""
+    pods, clock = FakePods("1", "2"), SteppedClock()
+    with watched(pods, clock) as watch:
+        pods.pods["2"] = replace(pods.pods["2"], end="OOMKilled (exit code 137)", has_ended=True, is_running=False)
+        clock.look()
+        assert len(watch.faults) == 1
+        for _ in range(3):
+            clock.time += 31.0
+            clock.look()
+            assert not watch.faults
+        del pods.pods["2"]
+        clock.look()
+        assert not watch._ended
+
+
+class RecordingFollower:
+    """Counts the looks that it is given."""
+
+    faults = ()
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def see(self, seen: PodsSeen) -> None:
+        """Count."""
+        self.looks += 1
+
+
+def test_a_share_that_cannot_be_set_keeps_nothing_else_from_being_done() -> None:
+    """The look has succeeded: memory is followed, and it is asked why executors do not come."""
+    pods, clock, follower = FakePods("1"), SteppedClock(), RecordingFollower()
+    pods.fail_another = ActuationRejectedError("exceeded quota: small")
+    with watched(pods, clock, lambda: 2) as watch:
+
+        def fail() -> None:
+            watch.look()
+            raise ActuationError("could not resize executor 1", retryable=True)
+
+        watch.each_time(fail)
+        watch.follow(follower)
+        clock.look()
+        clock.time += 10.0
+        clock.look()
+        assert follower.looks == 2
+        assert watch.faults == (
+            "could not resize executor 1",
+            "2 executors are wanted and 1 have a pod: exceeded quota: small",
+        )
+        pods.fail_list = ActuationError("the Kubernetes API does not answer", retryable=True)
+        clock.look()
+        assert follower.looks == 2, "an old look is not acted on again"

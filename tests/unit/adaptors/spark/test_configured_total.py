@@ -17,8 +17,11 @@ CORES = {"spark.cores.max": "8", "spark.executor.cores": "2"}
         ("yarn", {**CORES, "spark.executor.instances": "3"}, 3),
         ("yarn", CORES, 2),
         ("yarn", {}, 2),
+        ("k8s://https://h:6443", {**CORES, "spark.executor.instances": "1"}, 1),
+        ("k8s://https://h:6443", CORES, 2),
+        ("k8s://https://h:6443", {}, 2),
     ],
 )
 def test_a_master_reads_its_own_settings(master: str, conf: dict[str, str], total: int | None) -> None:
-    """`spark.cores.max` means nothing to YARN, where Spark asks for two executors if nothing is set."""
+    """`spark.cores.max` means nothing to YARN and Kubernetes, where Spark asks for two executors if nothing is set."""
     assert configured_total(master, conf) == total

@@ -11,17 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.adaptors.spark.placing import next_step
-from penstock.adaptors.spark.scaling import Census, ExecutorScaler
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
+from penstock.ports import Census
 from penstock.records import ExecutorState
+from penstock.testing import FakeCluster
 
 
-class FakeNodes:
+class FakeNodes(FakeCluster):
     """A cluster with one place on each node, which fills its places in an order of its own."""
 
     def __init__(self, order: Sequence[str], running: Sequence[str] = ()) -> None:
+        super().__init__(0)
         self.order = list(order)
-        self.on: dict[str, str] = {str(number): node for number, node in enumerate(running)}
+        self.chosen: list[tuple[str, ...]] = []
+        self.on = {str(number): node for number, node in enumerate(running)}
         self.leaving: list[str] = []
         self.limit = len(running)
         self.started = len(running)
@@ -37,14 +41,18 @@ class FakeNodes:
         """Who is registered."""
         return Census(tuple(i for i in self.on if i not in self.leaving), tuple(self.leaving))
 
-    def requested_total(self) -> int | None:
+    def asked(self) -> int | None:
         """The limit."""
         return self.limit
 
-    def request_total(self, total: int) -> None:
+    def ask(self, executors: int) -> None:
         """Set the limit."""
-        self.limit = total
-        self.most_totals.append(total)
+        self.limit = executors
+        self.most_totals.append(executors)
+
+    def choose(self, nodes: Sequence[str]) -> None:
+        """Take them down; the master has its own order."""
+        self.chosen.append(tuple(nodes))
 
     def drain(self, executor_id: str, reason: str) -> None:
         """Take out of scheduling."""
@@ -75,17 +83,6 @@ class FakeNodes:
     def placed(self) -> Counter[str]:
         """How many executors each node has."""
         return Counter(node for i, node in self.on.items() if i not in self.leaving)
-
-
-class RecordingNodes:
-    """Takes down the nodes that new executors are to come to."""
-
-    def __init__(self) -> None:
-        self.nodes: list[tuple[str, ...]] = []
-
-    def point_at(self, nodes: Sequence[str]) -> None:
-        """Take it down."""
-        self.nodes.append(tuple(nodes))
 
 
 class Time:
@@ -185,11 +182,19 @@ def test_without_hosts_nothing_is_done() -> None:
 
 def test_a_cluster_that_can_be_asked_for_nodes_is_asked_for_those_that_lack_executors() -> None:
     """What is missing is asked for; afterwards all wanted nodes, so that one that is lost comes back to them."""
-    cluster, asked = FakeNodes("abc", running="a"), RecordingNodes()
-    scaler = ExecutorScaler(cluster, cluster.read, nodes=asked)
+    cluster = FakeNodes("abc", running="a")
+    scaler = ExecutorScaler(cluster, cluster.read)
     bring(cluster, scaler, {"a": 1, "c": 1})
-    assert asked.nodes[0] == ("c",)
-    assert asked.nodes[-1] == ("a", "c")
+    assert cluster.chosen[0] == ("c",)
+    assert cluster.chosen[-1] == ("a", "c")
+
+
+def test_a_cluster_that_cannot_be_asked_for_nodes_says_why() -> None:
+    """Nothing is asked for."""
+    cluster = FakeCluster(1, why_no_nodes="it has but one")
+    with pytest.raises(ActuationRejectedError, match="nodes cannot be chosen here: it has but one"):
+        ExecutorScaler(cluster, lambda: ()).place({"a": 2})
+    assert cluster.total == 1
 
 
 def test_no_executors_at_all_are_refused() -> None:

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from tests.unit.policies.contexts import a_context
 
+from penstock.knowledge.memory import MemoryStore
+from penstock.knowledge.notebook import StoreNotebook
 from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.performance.demand import RecordDemand
 from penstock.policies import make_policy
 from penstock.policies.mead.policy import MeadPolicy
-from penstock.ports import AnalysisPlace, FloatArray, Look, OperatorSite
+from penstock.ports import AnalysisPlace, FloatArray, Look, Notebook, OperatorSite
 from penstock.records import (
     Allocation,
     ClusterState,
@@ -89,10 +91,11 @@ class RealTimeQuery:
         return Look(Telemetry("m", self.at), seen, self.arrivals.since_last(self.at))
 
 
-def mead(**changes: object) -> MeadPolicy:
+def mead(notebook: Notebook | None = None, **changes: object) -> MeadPolicy:
     """The policy of one real-time operator, planning in a thread."""
     site = OperatorSite(LIMITS, is_real_time=True, tasks=2)
     context = a_context(Objective("p95", BOUND), site=site, analysis=AnalysisPlace("thread"), operator="m")
+    context = replace(context, notebook=notebook)
     made = make_policy("mead", context, {**OPTIONS, **changes})
     assert isinstance(made, MeadPolicy)
     return made
@@ -211,3 +214,22 @@ def test_windows_of_a_query_that_falls_behind_teach_nothing() -> None:
     policy.close()
     known = policy._known["m"]
     assert known.evidence()["cpu_seconds_per_record"] == pytest.approx(0.004, rel=1e-6)
+
+
+def test_a_later_run_begins_with_the_cpu_of_a_record() -> None:
+    """It is kept in the store; the next run plans with it before any CPU was seen, unless `remember: false`."""
+    notebook = StoreNotebook(MemoryStore())
+    query, policy = RealTimeQuery(cpu_seconds=0.008), mead(notebook)
+    while query.at < 80.0:
+        step(policy, query)
+    policy.close()
+    for remember in (True, False):
+        blind, later = RealTimeQuery(knows_cpu=False), mead(notebook, remember=remember)
+        while blind.at < 20.0:
+            decision = step(later, blind)
+        later.close()
+        if remember:
+            assert decision.evidence["cpu_seconds_per_record"] == pytest.approx(0.008, rel=1e-6)
+            assert later._known["m"].demand is not None
+        else:
+            assert later._known["m"].demand is None
