@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -224,49 +225,48 @@ def hold_query(
             lambda: None if scaler is None else scaler.requested,
             has_master=has_master,
         )
-    executors, nodes = held.placed(of_driver)
-    scaler = ExecutorScaler.of(context, executors, nodes=nodes)
-    unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
-    notes = (*unseen, *held.notes)
-    for note in notes:
-        _LOG.warning("%s: %s", operator, note)
-    actuator = SparkActuator(scaler, held.shares)
+    with ExitStack() as undo:  # where a later part fails, groups, guards and threads of the earlier ones do not stay
+        undo.callback(held.close)
+        executors, nodes = held.placed(of_driver)
+        scaler = ExecutorScaler.of(context, executors, nodes=nodes)
+        unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
+        notes = (*unseen, *held.notes)
+        for note in notes:
+            _LOG.warning("%s: %s", operator, note)
+        actuator = SparkActuator(scaler, held.shares)
 
-    seen: tuple[ExecutorState, ...] = ()
+        seen: tuple[ExecutorState, ...] = ()
 
-    def read_executors() -> tuple[ExecutorState, ...]:
-        nonlocal seen
-        seen = executors()
-        return seen
+        def read_executors() -> tuple[ExecutorState, ...]:
+            nonlocal seen
+            seen = executors()
+            return seen
 
-    watch = open_room(context, cores)
-
-    def unheld() -> str | None:
-        return None if held.shares is None else held.shares.unheld(seen, time.time())
-
-    def faults() -> tuple[str, ...]:
-        others = (None if watch is None else watch.fault, unheld())
-        return (*actuator.take_faults(), *held.faults, *(fault for fault in others if fault is not None))
-
-    probe = QueryProbe(
-        query,
-        operator,
-        held.shares.read if held.shares is not None else None,
-        read_executors=read_executors,
-        draining=lambda: scaler.draining,
-        other_faults=faults,
-        refused=actuator.refused,
-        room=(lambda: None) if watch is None else watch.room,
-        share=lambda: held.share,
-        why_no_shares=unheld,
-    )
-    meters = query_meters(query, context, of_driver.entries)
-
-    def release() -> None:
+        watch = open_room(context, cores)
         if watch is not None:
-            watch.stop()
-        held.close()
+            undo.callback(watch.stop)
 
+        def unheld() -> str | None:
+            return None if held.shares is None else held.shares.unheld(seen, time.time())
+
+        def faults() -> tuple[str, ...]:
+            others = (None if watch is None else watch.fault, unheld())
+            return (*actuator.take_faults(), *held.faults, *(fault for fault in others if fault is not None))
+
+        meters = query_meters(query, context, of_driver.entries)
+        probe = QueryProbe(
+            query,
+            operator,
+            held.shares.read if held.shares is not None else None,
+            read_executors=read_executors,
+            draining=lambda: scaler.draining,
+            other_faults=faults,
+            refused=actuator.refused,
+            room=(lambda: None) if watch is None else watch.room,
+            share=lambda: held.share,
+            why_no_shares=unheld,
+        )
+        release = undo.pop_all().close
     return QueryHold(probe, actuator, cores, meters, notes, release)
 
 

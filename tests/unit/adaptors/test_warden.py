@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -230,3 +231,23 @@ def test_a_late_start_without_a_thread_to_end_it_does_not_end_the_reader(
         warden.check()
         assert warden.stop(child) is not None
         assert eventually(lambda: warden_program.descendants_of(warden.pid) == [])
+
+
+def test_two_starts_at_once_may_remove_the_same_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other one has removed meanwhile is gone, which is what both want."""
+    stale = str(replace(ProcessIdentity.this_process(), started=1))
+    folder = tmp_path / "penstock-dead"
+    folder.mkdir()
+    (folder / leftovers.OWNER_FILE).write_text(stale)
+    (folder / "log").touch()
+    remove = shutil.rmtree
+
+    def late(path: Path) -> None:
+        (path / "log").unlink(missing_ok=True)
+        if path.exists():
+            monkeypatch.setattr(shutil, "rmtree", remove)
+        raise FileNotFoundError(path / "log")
+
+    monkeypatch.setattr(shutil, "rmtree", late)
+    assert leftovers.remove_leftovers(tmp_path).folders == (folder,)
+    assert not folder.exists()

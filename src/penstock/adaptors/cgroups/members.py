@@ -165,9 +165,9 @@ class MembershipWatcher:
                     joined[executor_id] = JoinedExecutor(executor_id, pid, self._clock.now())
             except (AdaptorError, OSError) as fault:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
-        if self._joined.keys() - joined.keys():
-            self._group.forget_dead()
         try:
+            if self._joined.keys() - joined.keys():
+                self._group.forget_dead()
             self._group.drop_empty_parts()
         except (AdaptorError, OSError) as fault:
             faults.append(f"what an ended executor left could not be removed: {fault}")
@@ -182,4 +182,8 @@ class MembershipWatcher:
 
     def _run(self) -> None:
         while not self._clock.wait(self._interval_seconds, self._stopped):
-            self.look()
+            try:
+                self.look()
+            except Exception as fault:  # a defect of ours: without the thread, new executors would never be held
+                _log.exception("cgroups: a look at executors failed")
+                self.fault = f"cgroups: cannot look for executors: {type(fault).__name__}: {fault}"
