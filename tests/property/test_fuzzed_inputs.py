@@ -115,9 +115,9 @@ packable = st.recursive(
     max_leaves=15,
 )  # fmt: skip
 tags = st.sampled_from(
-    ("hello", "collect", "request", "release", "open", "beat", "stop", "stop_at_border", "subscribe", "pulse", "done",
-     "welcome", "collected", "refusal", "reports", "advertise", "goodbye", "greeting", "challenge", "introduction",
-     "accepted")
+    ("hello", "collect", "request", "release", "open", "beat", "stop", "stop_at_border", "subscribe", "hold_shares",
+     "pulse", "done", "welcome", "collected", "shares_held", "refusal", "reports", "advertise", "goodbye", "greeting",
+     "challenge", "introduction", "accepted")
 )  # fmt: skip
 arrays = st.builds(lambda tag, rest: [tag, *rest], tags | st.text(max_size=5), st.lists(packable, max_size=8))
 payloads = st.binary(max_size=200) | st.builds(msgspec.msgpack.encode, arrays | packable)
