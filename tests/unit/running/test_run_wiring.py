@@ -12,6 +12,7 @@ import pytest
 
 from penstock.clock import SystemClock, VirtualClock
 from penstock.errors import AdaptorError, ConfigurationError
+from penstock.knowledge import SqliteStore
 from penstock.running import assembly, pipeline_run
 from penstock.running.assembly import Assembly
 from penstock.running.lease_beats import LeaseBeats
@@ -68,7 +69,7 @@ def test_a_second_controller_of_a_folder_starts_nothing(
 def test_a_run_whose_store_is_lost_lifts_its_caps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A night's cap must not stay where nothing can be decided any more; the user is told."""
 
-    class FailingStore(assembly.SqliteStore):
+    class FailingStore(SqliteStore):
         """A store on a disk that is full from some moment on."""
 
         is_full = False

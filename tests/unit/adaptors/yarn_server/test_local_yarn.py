@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.spark.installation import SparkInstallation
 from penstock.adaptors.yarn_server import local_cluster
 from penstock.adaptors.yarn_server.local_cluster import LocalYarn
@@ -32,7 +33,7 @@ def test_two_starts_at_once_give_one_cluster(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(local_cluster, "fetch_hadoop", fetch)
     monkeypatch.setattr(SparkInstallation, "find", lambda *_: None)
     monkeypatch.setattr(local_cluster, "write_plan", lambda *_: None)
-    monkeypatch.setattr(local_cluster.DetachedProcess, "start", lambda *_, **__: None)
+    monkeypatch.setattr(DetachedProcess, "start", lambda *_, **__: None)
     monkeypatch.setattr(LocalYarn, "_process", is_up)
     monkeypatch.setattr(LocalYarn, "_wait_until_ready", lambda *_: None)
     monkeypatch.setattr(LocalYarn, "status", lambda cluster: cluster.folder.exists())
