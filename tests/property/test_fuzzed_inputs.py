@@ -240,6 +240,7 @@ def test_what_an_agent_says_of_its_query(text: str) -> None:
 @given(st.text(max_size=60) | st.builds("postgresql://{}".format, st.text(max_size=60)))
 @example("postgresql://ada:abra@db/streams?schema=logs")
 @example("postgresql://[::1/x")
+@example("postgresql://ada:abra@\uff03/streams")
 @example("postgresql://ada:abra@db:x/streams")
 def test_addresses_of_stores(text: str) -> None:
     """An address is one, or is refused; a password is shown in neither case."""
