@@ -34,7 +34,7 @@ demo: export PENSTOCK_FIRST_START := demo
 demo: setup ## watch a real streaming query on a real Spark being scaled
 	@source scripts/java.sh && .venv/bin/penstock demo $(ARGS)
 
-test: setup-test ## the computed tests, and on a real Spark, kernel and broker those that say most
+test: setup-test ## the computed tests, random inputs, and on a real Spark, kernel and broker those that say most
 	@source scripts/java.sh && $(PY) scripts/run_tests.py $(ARGS)
 
 test-unit: setup-dev ## the tests that need no Spark: a few minutes

@@ -43,6 +43,10 @@ MOST_FINDINGS = 20
 LONGEST_BYTES = 2048
 SEEDS = 100
 """Random bytes to begin with. From nothing, the fuzzer would try short ones alone, of which few make an input."""
+LONGEST_SHOWN = 20_000
+"""Letters of an input in the file of a finding."""
+LINES_SHOWN, LINE_SHOWN = 12, 2000
+"""Of a finding, in the summary."""
 ROUND = 2000
 """Inputs of one round without Atheris: Hypothesis remembers those that it has tried."""
 
@@ -57,6 +61,7 @@ class Tally:
     def __init__(self, name: str, folder: Path, seconds: float) -> None:
         self.name, self.folder, self.seconds = name, folder, seconds
         self.findings: dict[str, str] = {}
+        self.skipped = ""
         self.begin()
         self.first_mb = 0
         self._next_report = 0.0
@@ -105,10 +110,15 @@ class Tally:
         if grown > MOST_GROWTH_MB:
             self.findings.setdefault(f"memory has grown from {self.first_mb} to {newest} MB", "")
         counts = {"reader": self.name, "inputs": self.inputs, "tried": self.tried, "cpu_seconds": round(used, 1),
-                  "grown_mb": grown, "findings": self.findings}  # fmt: skip
+                  "grown_mb": grown, "findings": self.findings, "skipped": self.skipped}  # fmt: skip
         draft = self.folder / f"{self.name}.json.draft"
         draft.write_text(json.dumps(counts) + "\n", encoding="utf-8")
         draft.replace(self.folder / f"{self.name}.json")
+
+    def skip(self, why: str) -> None:
+        """End the process: nothing can be read here."""
+        self.skipped = why
+        self._stop()
 
     def _stop(self, *_: object) -> None:
         self.report(time.process_time() - self.began)
@@ -169,7 +179,11 @@ def count_inputs(test: Any, tally: Tally) -> None:
 
     def counted(*given: Any, **named: Any) -> None:
         tally.inputs += 1
-        inner(*given, **named)
+        try:
+            inner(*given, **named)
+        except Exception as fault:
+            fault.add_note(f"the input: {(*given, named)!r}"[:LONGEST_SHOWN])
+            raise
 
     test.hypothesis.inner_test = counted
 
@@ -190,13 +204,20 @@ def run_rounds(test: Any, tally: Tally) -> None:
         test._hypothesis_internal_use_settings, max_examples=ROUND, database=None
     )
     while True:
-        test()
+        try:
+            test()
+        except BaseException as fault:
+            if type(fault).__name__ != "Skipped":  # pytest's: what it reads with is not installed
+                raise
+            tally.skip(str(fault))
 
 
 def run_all(names: list[str], arguments: argparse.Namespace) -> int:
     """One process for each reader, so many at a time; gives the exit code."""
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
+    for name in names:  # what an earlier run has found is not of this one
+        (folder / f"{name}.json").unlink(missing_ok=True)
     waiting, running = list(names), dict[str, subprocess.Popen[bytes]]()
     with contextlib.ExitStack() as logs, ended(running):
         while waiting or running:
@@ -245,9 +266,14 @@ def summary(names: list[str], folder: Path) -> int:
         counts = json.loads(path.read_text(encoding="utf-8"))
         print(f"{name}: {counts['inputs']:,} inputs in {counts['cpu_seconds']:,.0f} s of CPU, memory "
               f"{counts['grown_mb']:+d} MB, {len(counts['findings'])} findings")  # fmt: skip
+        if counts["skipped"]:
+            print(f"  skipped: {counts['skipped']}")
         for place, file in counts["findings"].items():
             has_findings = True
             print(f"  {place} {file and folder / file}")
+            if file:
+                said = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
+                print("\n".join(f"    {line[:LINE_SHOWN]}" for line in said[-LINES_SHOWN:]))
     return 1 if has_findings else 0
 
 

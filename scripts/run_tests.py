@@ -2,7 +2,9 @@
 """Runs the tests in parts and sums them up.
 
 - computed: what needs no Spark, broker or kernel.
-- core: of the tests on a real one, those that say most. `make test` runs these two parts.
+- fuzz: ten seconds of processor time of random inputs for each reader of what others wrote (`scripts/fuzz.py`). It is
+  no pytest, so it is left out where arguments are given.
+- core: of the tests on a real one, those that say most. `make test` runs these three parts.
 - real: the other tests on a real one (`make test-real`).
 - long: several minutes for each test (`make test-long`).
 - kubernetes: on a real Kubernetes, built from source at the first start (`make test-kubernetes`).
@@ -31,6 +33,12 @@ REAL = "spark or cgroups or namespaces or e2e or kafka or rabbitmq or postgresql
 REAL_FOLDERS = ("tests/integration", "tests/e2e")
 KUBERNETES_FOLDERS = ("tests/kubernetes",)
 YARN_FOLDERS = ("tests/yarn",)
+
+FUZZ = "fuzz"
+FUZZ_SCRIPT = Path("scripts/fuzz.py")
+FUZZ_SECONDS, FUZZ_JOBS = 10, 2
+FUZZ_MOST_SECONDS = 1800.0
+"""On a machine without other work it takes two minutes."""
 
 # What pytest's exit codes mean: https://docs.pytest.org/en/stable/reference/exit-codes.html
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
@@ -80,6 +88,8 @@ class Result:
     code: int
     seconds: float
     report: ElementTree.Element | None
+    counts: str | None = None
+    """Of what is no pytest."""
 
     def line(self) -> str:
         """One line for a person."""
@@ -87,6 +97,8 @@ class Result:
         return f"  {self.part.name + ':':<9} {self._counts()} in {minutes} min {seconds:02} s"
 
     def _counts(self) -> str:
+        if self.counts is not None:
+            return self.counts
         if self.code == NOTHING_COLLECTED:
             return "no tests selected"
         if self.report is None:
@@ -144,6 +156,28 @@ def run(part: Part, arguments: Sequence[str], marks: str | None) -> Result:
     return Result(part, code, time.monotonic() - began, report)
 
 
+def fuzz() -> Result:
+    """Give every reader random inputs for some seconds; a finding is shown with its input."""
+    began = time.monotonic()
+    command = [sys.executable, str(FUZZ_SCRIPT), "--seconds", str(FUZZ_SECONDS), "--jobs", str(FUZZ_JOBS)]
+    child = subprocess.Popen(command)
+    old = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+    }
+    try:
+        code = child.wait(FUZZ_MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.terminate()  # it ends its readers, and writes down how far they are
+        child.wait()
+        code = FAILED
+        print(f"penstock: the inputs were not through after {FUZZ_MOST_SECONDS:g} s", flush=True)
+    for number, handler in old.items():
+        signal.signal(number, handler)
+    counts = "no findings" if code == PASSED else "failed: the findings and their inputs stand above"
+    return Result(Part(FUZZ, ""), code, time.monotonic() - began, None, counts)
+
+
 def verdict(codes: Sequence[int]) -> int:
     """One exit code: the first that is not a success; selecting nothing is a failure only when every part does."""
     collected = [code for code in codes if code != NOTHING_COLLECTED]
@@ -153,10 +187,13 @@ def verdict(codes: Sequence[int]) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Run the parts until one cannot be run to its end, and say how it went."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--part", choices=[part.name for part in PARTS])
+    parser.add_argument("--part", choices=[*(part.name for part in PARTS), FUZZ])
     parser.add_argument("-m", dest="marks")
     chosen, others = parser.parse_known_args(arguments)
     results: list[Result] = []
+    wants_fuzz = chosen.part == FUZZ or (chosen.part is None and not arguments and FUZZ_SCRIPT.exists())
+    if chosen.part == FUZZ:
+        results.append(fuzz())
     for part in PARTS:
         if chosen.part != part.name if chosen.part is not None else not part.is_default:
             continue
@@ -164,6 +201,9 @@ def main(arguments: Sequence[str]) -> int:
         results.append(run(part, others, chosen.marks))
         if results[-1].code not in {PASSED, FAILED, NOTHING_COLLECTED}:  # interrupted, or wrong arguments
             break
+        if part is PARTS[0] and wants_fuzz:
+            print(f"\npenstock: tests, part {FUZZ!r}: {FUZZ_SECONDS} s of random inputs for each reader", flush=True)
+            results.append(fuzz())
     code = verdict([result.code for result in results])
     print(f"\npenstock: tests {'passed' if code == PASSED else 'NOT passed'}")
     for result in results:

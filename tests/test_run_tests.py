@@ -119,3 +119,26 @@ def test_what_is_selected_decides(project: Path) -> None:
     wrong = run(project, "absent.py")
     assert wrong.returncode == 4
     assert wrong.stdout.count("penstock: tests, part") == 1
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "no findings"), (1, "failed: the findings")])
+def test_random_inputs_are_a_part_that_can_fail(project: Path, code: int, said: str) -> None:
+    """They come after the computed tests where no arguments are given, and count in the summary."""
+    (project / "scripts").mkdir()
+    (project / "scripts" / "fuzz.py").write_text(
+        f"import sys\nassert sys.argv[1:] == ['--seconds', '10', '--jobs', '2']\nsys.exit({code})\n"
+    )
+    command = [sys.executable, str(SCRIPT)]
+    environment = {**os.environ, "PYTEST_ADDOPTS": "-p no:cacheprovider --numprocesses=0"}
+    done = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    summary = done.stdout[done.stdout.rindex("penstock: tests ") :].splitlines()
+    assert summary[2].strip().startswith(f"fuzz:     {said}")
+    assert done.returncode == 1, "the core has a failure, too"
+    alone = subprocess.run(
+        [*command, "--part", "fuzz"], cwd=project, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert alone.returncode == code
+    assert said in alone.stdout
+    assert "fuzz" not in run(project, "--part", "computed").stdout

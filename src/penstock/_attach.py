@@ -269,6 +269,7 @@ def attach(
         settings=settings,
         store_place=given.store,
         orders=orders,
+        open_shares=open_shares,
         basis=_cost_basis(given.prices, hold.cores_per_executor, settings.limits),
     )
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from penstock._attach_arguments import check_options
+from penstock._pass_watch import PassWatch
 from penstock._wiring import LoopSettings
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.clock import SystemClock
@@ -23,7 +25,7 @@ from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
 from penstock.money import Cost, CostBasis
 from penstock.policies import make_policy
 from penstock.ports import KnowledgeStore, OperatorSite, Policy, PolicyContext
-from penstock.records import Decision, LatencySummary, Limits, Objective, Observation, RunLatency
+from penstock.records import Decision, LatencySummary, Limits, Mode, Objective, Observation, RunLatency
 from penstock.steering import AuditEntry, OperatorSteering, PolicyChoice, SteeredMode
 from penstock.stores import StorePlace, shown_place
 from penstock.topology import Topology
@@ -55,8 +57,10 @@ class Scaler:
         settings: LoopSettings,
         store_place: StorePlace | None,
         orders: Orders,
+        open_shares: Callable[[], None],
         basis: CostBasis | None = None,
     ) -> None:
+        self._watch = PassWatch(cycle.operator, interval_seconds, open_shares)
         self._notes = notes
         self._kept_notes = RunNotes(store, SystemClock().now, since=since)
         for note in notes:
@@ -81,6 +85,8 @@ class Scaler:
         self._runner = Runner([cycle], SystemClock(), interval_seconds=interval_seconds, on_report=self._take)
         self._helm = Helm({cycle.operator: cycle}, self._runner, orders, store, SystemClock(), build=self._build)
         self._runner.start()
+        if settings.mode is Mode.ACT:
+            self._watch.start()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -236,6 +242,7 @@ class Scaler:
         with self._lock:
             if self._final_decisions is not None:
                 return
+            self._watch.stop()
             self._runner.stop()
             self._final_decisions = self._decisions()
             self._final_audit = self.audit
@@ -282,6 +289,7 @@ class Scaler:
         )
 
     def _take(self, report: CycleReport) -> None:
+        self._watch.passed()
         self._observation = report.observation
         self._account.add(report)
         self._helm.end_sizes()

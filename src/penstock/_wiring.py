@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -211,45 +212,48 @@ def hold_query(
     of_driver = executors_of_this_driver()
     cores = _cores_per_executor(context, of_driver)
     cluster = cluster_of(RunningApplication(context, of_driver, cores))
-    if mode is Mode.ACT:
-        cluster.hold(operator, limits, has_master=has_master)
-    cluster.watch_room()
-    scaler = ExecutorScaler(cluster, cluster.executors)
-    unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
-    notes = (*unseen, *cluster.notes)
-    for note in notes:
-        _LOG.warning("%s: %s", operator, note)
-    actuator = SparkActuator(scaler)
-    held = cluster.held
+    with ExitStack() as undo:  # where a later part fails, groups, guards and threads of the earlier ones do not stay
+        undo.callback(cluster.close)
+        if mode is Mode.ACT:
+            cluster.hold(operator, limits, has_master=has_master)
+        cluster.watch_room()
+        scaler = ExecutorScaler(cluster, cluster.executors)
+        unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
+        notes = (*unseen, *cluster.notes)
+        for note in notes:
+            _LOG.warning("%s: %s", operator, note)
+        actuator = SparkActuator(scaler)
+        held = cluster.held
 
-    seen: tuple[ExecutorState, ...] = ()
+        seen: tuple[ExecutorState, ...] = ()
 
-    def read_executors() -> tuple[ExecutorState, ...]:
-        nonlocal seen
-        seen = cluster.executors()
-        return seen
+        def read_executors() -> tuple[ExecutorState, ...]:
+            nonlocal seen
+            seen = cluster.executors()
+            return seen
 
-    def unheld() -> str | None:
-        return None if held.shares is None else held.shares.unheld(seen, time.time())
+        def unheld() -> str | None:
+            return None if held.shares is None else held.shares.unheld(seen, time.time())
 
-    def faults() -> tuple[str, ...]:
-        others = unheld()
-        return (*actuator.take_faults(), *cluster.faults, *(() if others is None else (others,)))
+        def faults() -> tuple[str, ...]:
+            others = unheld()
+            return (*actuator.take_faults(), *cluster.faults, *(() if others is None else (others,)))
 
-    probe = QueryProbe(
-        query,
-        operator,
-        held.shares.read if held.shares is not None else None,
-        read_executors=read_executors,
-        draining=lambda: scaler.draining,
-        other_faults=faults,
-        refused=actuator.refused,
-        room=cluster.room,
-        share=lambda: held.share,
-        why_no_shares=unheld,
-    )
-    meters = query_meters(query, context, of_driver.entries)
-    return QueryHold(probe, actuator, cores, meters, notes, cluster.close)
+        meters = query_meters(query, context, of_driver.entries)
+        probe = QueryProbe(
+            query,
+            operator,
+            held.shares.read if held.shares is not None else None,
+            read_executors=read_executors,
+            draining=lambda: scaler.draining,
+            other_faults=faults,
+            refused=actuator.refused,
+            room=cluster.room,
+            share=lambda: held.share,
+            why_no_shares=unheld,
+        )
+        release = undo.pop_all().close
+    return QueryHold(probe, actuator, cores, meters, notes, release)
 
 
 def metered(hold: QueryHold) -> MetricSource:

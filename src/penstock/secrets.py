@@ -16,17 +16,39 @@ _SECRET_WORDS = (
 )  # fmt: skip
 """Looked for in a name without its dots, dashes and underscores."""
 _BETWEEN_WORDS = re.compile(r"[^a-z0-9]")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LAST_WORDS = frozenset({"pass", "auth", "passcode"})
+"""Say what an option is where they come last: `auth.login.retry` and `passes` are no secrets, `redis.auth` is one."""
+_JOINED_PASS = re.compile(r"(?:db|pg|user|login|auth|smtp|mail|ftp|admin|root|my|key|store|keystore|truststore)pass")
+_OF_SECRET_KEYS = frozenset({
+    "ssl", "tls", "client", "server", "signing", "signature", "encryption", "decryption", "master", "storage", "ssh",
+    "rsa", "cert", "certificate", "hmac", "aes",
+})  # fmt: skip
+"""Before a last word `key`: `ssl.key` is a secret, `partition.key` is not."""
+
+_VALUE = (
+    r"(?:\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    # Without quotes it may hold blanks: up to what looks like the next name, or to the end.
+    r"|(?:(?![,\s]{1,8}[\"']?[\w.-]{1,100}[\"']?\s{0,8}[=:])[^;&\n])+)"
+)
+_SECRET_NAMES = (
+    r"(?:password|passwd|passphrase|passcode|pwd|secret|token|(?:api|access|account|private)[_-]?key"
+    r"|sharedaccess(?:key|signature))"
+)
 
 _IN_VALUES = (
-    # amqp://user:password@host, jdbc:postgresql://user:password@host
-    (re.compile(r"(://[^:/@\s]*):[^/\s]*@"), rf"\1:{HIDDEN}@"),
-    # AccountKey=...; in a connection string, ?sig=... of a signed address, password=... of a JDBC address
+    # amqp://user:password@host, jdbc:postgresql://user:password@host; a port is no password
+    (re.compile(r"(://[^:/@\s\[]*):(?!\d{1,5}(?:[/?#,;\s]|$))(?:(?!://)\S)*@"), rf"\1:{HIDDEN}@"),
+    # AccountKey=...; in a connection string, password=... of a JDBC address, password: ... in YAML or JSON
+    (re.compile(rf"(?i)({_SECRET_NAMES}[\"']?\s{{0,8}}(?:=|:(?!:|//))[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
+    # ?sig=... of a signed address, pass=... and auth=...: the whole name or its last part
+    (re.compile(rf"(?i)((?<![a-z0-9])(?:sig|pass|auth)\s{{0,8}}=[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
+    # The same with a colon, where it cannot be a sentence
     (
         re.compile(
-            r"(?i)\b((?:[\w.-]*(?:password|passwd|pwd|secret|token|api[_-]?key|accountkey|sharedaccess(?:key|signature)))"
-            r"|sig)(\s*=\s*)(?:\"[^\"]*\"|'[^']*'|[^;&\s,]+)"
+            r"(?im)((?:^|[,{;])\s{0,8}[\"']?(?:[\w-]{1,100}[._-])?(?:pass|auth)[\"']?\s{0,8}:[ \t]{1,8})" + _VALUE
         ),
-        rf"\1\2{HIDDEN}",
+        rf"\1{HIDDEN}",
     ),
     # Authorization: Bearer ..., in a header that somebody wrote into a value
     (re.compile(r"(?i)\b(bearer\s+|authorization\s*[:=]\s*(?:\w+\s+)?)[\w.~+/-]{8,}=*"), rf"\1{HIDDEN}"),
@@ -46,9 +68,18 @@ def is_secret(name: str) -> bool:
     (True, True, False)
     >>> is_secret("api_key"), is_secret("fs.azure.account.key.mine.dfs.core.windows.net"), is_secret("key.column")
     (True, True, False)
+    >>> is_secret("es.net.http.auth.pass"), is_secret("ssl.key"), is_secret("key.deserializer"), is_secret("bypass")
+    (True, True, False, False)
     """
     plain = _BETWEEN_WORDS.sub("", name.lower())
-    return any(word in plain for word in _SECRET_WORDS)
+    if any(word in plain for word in _SECRET_WORDS):
+        return True
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return False
+    if words[-1] == "key":
+        return len(words) > 1 and words[-2] in _OF_SECRET_KEYS
+    return words[-1] in _LAST_WORDS or _JOINED_PASS.fullmatch(words[-1]) is not None
 
 
 def without_secrets(text: str) -> str:

@@ -4,24 +4,42 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import json
+from collections.abc import Collection
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.property.test_fuzzed_inputs import as_json, deep, folder, leaves, quick, structures, words
+from tests.property.test_fuzzed_inputs import (
+    as_json,
+    deep,
+    flipped,
+    folder,
+    keys,
+    leaves,
+    payloads,
+    quick,
+    structures,
+    words,
+)
 
+from penstock.adaptors.agent.host_agent import HostAgent
+from penstock.adaptors.agent.meters import Meters
 from penstock.adaptors.agent.record_meters import records_behind
+from penstock.adaptors.agent.wire import HoldShares, Message, ToAgent, frame_of, read_from_agent, read_to_agent
 from penstock.adaptors.kubernetes.executor_pods import executor_pod
 from penstock.adaptors.kubernetes.nodes import node_rooms
 from penstock.adaptors.process.detached import _read as read_process_file
 from penstock.adaptors.rabbitmq.spool_arrivals import row_number
 from penstock.adaptors.spark.executors import ExecutorsByRest
+from penstock.adaptors.yarn.application_room import ApplicationRoom
+from penstock.adaptors.yarn.resource_manager import ResourceManager
 from penstock.arrivals.due import ReplayOffset
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.latency_map import read_latency_map
 from penstock.measuring.sample import Sample
-from penstock.records import SourceProgress, decode
+from penstock.records import ExecutorShare, HeldOnHost, SourceProgress, decode
 from penstock.rules.text import parse_text
 from penstock.service.address_file import read_address
 
@@ -193,3 +211,122 @@ def test_what_kubernetes_says_of_pods_and_nodes(found: list[dict[str, Any]], pla
     except ConfigurationError:
         return
     assert all(room.free_cores >= 0.0 for room in rooms)
+
+
+A_HOLD = frame_of(HoldShares(3, [ExecutorShare("app", 0.5, "there", ("1",)), ExecutorShare("b", None)]))[4:]
+
+
+class StrictHolder:
+    """Takes what an agent of a host is told, and checks that it is what the protocol allows."""
+
+    def hold(self, shares: Collection[ExecutorShare]) -> list[HeldOnHost]:
+        """Nothing is held; a share that is none is refused as the kernel's side does."""
+        for share in shares:
+            assert isinstance(share.application_id, str)
+            assert all(isinstance(executor, str) for executor in share.held)
+            if share.cores_each is not None and not share.cores_each > 0.0:
+                raise ValueError("cores_each: it must be above 0")
+        return [HeldOnHost(share.application_id) for share in shares]
+
+
+class Talk:
+    """A connection on which bytes come, and what is answered."""
+
+    def __init__(self, payloads: list[bytes]) -> None:
+        self._coming = list(payloads)
+        self.answers: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        """Take an answer, as it goes over the wire."""
+        self.answers.append(read_from_agent(frame_of(message)[4:]))
+
+    def receive(self) -> ToAgent | None:
+        """The next one."""
+        return read_to_agent(self._coming.pop(0)) if self._coming else None
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@quick
+@given(st.lists(payloads | st.builds(flipped, st.just(A_HOLD), st.integers(0, 1000), st.integers(0, 255)), max_size=4))
+@example([A_HOLD])
+def test_messages_for_the_agent_of_a_host(messages: list[bytes]) -> None:
+    """Every order is carried out or refused; one that cannot be read ends its connection alone."""
+    agent = HostAgent(Meters(), StrictHolder())
+    for message in (*messages, A_HOLD):
+        fence = agent.fence
+        talk = Talk([message])
+        agent.serve(talk)
+        assert agent.fence >= fence
+        assert len(talk.answers) <= 1
+    agent.close()
+
+
+A_NODE = {"state": "RUNNING", "availMemoryMB": 4096, "availableVirtualCores": 3}
+A_QUEUE = {
+    "queueName": "default", "queuePath": "root.default", "userLimitFactor": 1.0,
+    "capacities": {"queueCapacitiesByPartition": [
+        {"partitionName": "", "effectiveMaxResource": {"memory": 8192, "vCores": 8},
+         "effectiveMinResource": {"memory": 4096, "vCores": 4}}]},
+    "resources": {"resourceUsagesByPartition": [{"partitionName": "", "used": {"memory": 1024, "vCores": 1}}]},
+    "users": {"user": [{"username": "ada", "resources": {"resourceUsagesByPartition": [
+        {"partitionName": "", "used": {"memory": 1024, "vCores": 1}}]}}]},
+}  # fmt: skip
+YARN_ANSWERS: dict[str, Any] = {
+    "/apps/a": {"app": {"queue": "default", "user": "ada"}},
+    "/apps/a/appattempts": {"appAttempts": {"appAttempt": [{"id": 1, "appAttemptId": "t", "containerId": "m"}]}},
+    "/apps/a/appattempts/t/containers": {"container": [
+        {"containerId": "c", "allocatedMB": 1024, "allocatedVCores": 1, "containerState": "RUNNING"}]},
+    "/nodes?states=RUNNING": {"nodes": {"node": [A_NODE]}},
+    "/scheduler": {"scheduler": {"schedulerInfo": {"queues": {"queue": [A_QUEUE]}}}},
+    "/scheduler-overview": {"scheduler": {"schedulingResourceType": "[memory-mb (unit=Mi), vcores]"}},
+}  # fmt: skip
+numbers = st.sampled_from((float("inf"), float("nan"), -1, 0, 1e308, 2**70, "7", None)) | leaves
+
+
+@st.composite
+def changed_answers(draw: st.DrawFn) -> dict[str, Any]:
+    """A ResourceManager's answers of which some part is another."""
+    answers = json.loads(json.dumps(YARN_ANSWERS))
+    for _ in range(draw(st.integers(0, 3))):
+        place: Any = answers
+        while True:
+            names = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not names:
+                break
+            name = draw(st.sampled_from(names))
+            inner = place[name]
+            if not isinstance(inner, (dict, list)) or draw(st.integers(0, 5)) == 0:
+                place[name] = draw(numbers | structures | st.dictionaries(keys, structures, max_size=3))
+                break
+            place = inner
+    return cast("dict[str, Any]", answers)
+
+
+class ToyManager(ResourceManager):
+    """Answers as it is told; what is no object is refused, as the real one does."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(())
+        self._answers = answers
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The answer to a path."""
+        answer = self._answers.get(path)
+        if not isinstance(answer, dict):
+            raise MetricSourceError("its answer is no object", target="yarn")
+        return answer
+
+
+@quick
+@given(changed_answers())
+@example(YARN_ANSWERS)
+@example({**YARN_ANSWERS, "/nodes?states=RUNNING": {"nodes": {"node": [{**A_NODE, "availMemoryMB": float("inf")}]}}})
+def test_what_yarn_says_of_its_queues_and_nodes(answers: dict[str, Any]) -> None:
+    """Room is a number of executors and a reason, or an error of the adaptor says what cannot be read."""
+    try:
+        room = ApplicationRoom(ToyManager(answers), "a", {})()
+    except MetricSourceError:
+        return
+    assert room is None or (isinstance(room.executors, int) and room.executors >= 0)

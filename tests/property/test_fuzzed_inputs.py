@@ -115,9 +115,9 @@ packable = st.recursive(
     max_leaves=15,
 )  # fmt: skip
 tags = st.sampled_from(
-    ("hello", "collect", "request", "release", "open", "beat", "stop", "stop_at_border", "subscribe", "pulse", "done",
-     "welcome", "collected", "refusal", "reports", "advertise", "goodbye", "greeting", "challenge", "introduction",
-     "accepted")
+    ("hello", "collect", "request", "release", "open", "beat", "stop", "stop_at_border", "subscribe", "hold_shares",
+     "pulse", "done", "welcome", "collected", "shares_held", "refusal", "reports", "advertise", "goodbye", "greeting",
+     "challenge", "introduction", "accepted")
 )  # fmt: skip
 arrays = st.builds(lambda tag, rest: [tag, *rest], tags | st.text(max_size=5), st.lists(packable, max_size=8))
 payloads = st.binary(max_size=200) | st.builds(msgspec.msgpack.encode, arrays | packable)
@@ -240,6 +240,7 @@ def test_what_an_agent_says_of_its_query(text: str) -> None:
 @given(st.text(max_size=60) | st.builds("postgresql://{}".format, st.text(max_size=60)))
 @example("postgresql://ada:abra@db/streams?schema=logs")
 @example("postgresql://[::1/x")
+@example("postgresql://ada:abra@\uff03/streams")
 @example("postgresql://ada:abra@db:x/streams")
 def test_addresses_of_stores(text: str) -> None:
     """An address is one, or is refused; a password is shown in neither case."""

@@ -15,14 +15,15 @@ from click.testing import CliRunner
 from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
-from penstock import _attach, _scaler
+from penstock import _attach, _pass_watch, _scaler
+from penstock._pass_watch import PassWatch
 from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach, objectives_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.agent.meters import Meters
 from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, VirtualClock
 from penstock.errors import AdaptorError, ConfigurationError, SteeringError
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
@@ -40,6 +41,7 @@ class ToyQuery:
 
     def __init__(self) -> None:
         self.closed = 0
+        self.opened = threading.Event()
 
     def collect(self) -> Telemetry:
         """Two executors, no batch."""
@@ -49,6 +51,10 @@ class ToyQuery:
     def request(self, action: Action) -> None:
         """Nothing is asked for."""
         raise AssertionError(action)
+
+    def open_shares(self) -> None:
+        """Take note."""
+        self.opened.set()
 
     def release(self) -> None:
         """Nothing to put back."""
@@ -503,3 +509,52 @@ def test_of_a_path_the_longest_trigger_is_to_blame() -> None:
     found = objectives_out_of_reach(paths, {"parse": 2.0, "totals": 20.0, "counts": None})
     assert list(found) == ["totals"]
     assert found["totals"].startswith("parse -> totals: p95 <= 1.00 s cannot be met with a trigger of 20 s")
+
+
+class BlockingPolicy(FixedPolicy):
+    """Does not return before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def plan(self, request: Any) -> Any:
+        """Wait."""
+        assert self.goes_on.wait(30.0)
+        return super().plan(request)
+
+
+@pytest.mark.parametrize("mode", ["act", "recommend"])
+def test_a_policy_that_does_not_return_keeps_no_cap(
+    toy: ToyQuery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: str
+) -> None:
+    """The lease says that the process lives; the cap is lifted all the same. What only recommends has set none."""
+    monkeypatch.setattr(_pass_watch, "_LEAST_SECONDS", 0.1)
+    monkeypatch.setattr(_pass_watch, "_PASSES", 0.1)
+    monkeypatch.setattr(PassWatch.__init__, "__kwdefaults__", {"look_seconds": 0.01, "monotonic": time.monotonic})
+    policy = BlockingPolicy()
+    with ps.attach(java_query(RATE), executors=(1, 2), mode=mode, policy=policy, warm_up_seconds=0.0):
+        assert toy.opened.wait(20.0 if mode == "act" else 0.5) is (mode == "act")
+        policy.goes_on.set()
+    assert ("CPU shares were opened" in caplog.text) is (mode == "act")
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-pass-watch"]
+
+
+def test_shares_are_opened_once_until_a_pass_succeeds() -> None:
+    """After three intervals, and a minute at least; a cap that could not be lifted is tried again."""
+    clock, opened = VirtualClock(), []
+
+    def open_shares() -> None:
+        opened.append(clock.now())
+        if len(opened) == 1:
+            raise OSError("read-only file system")
+
+    watch = PassWatch("a", 100.0, open_shares, monotonic=clock.monotonic)
+    for advance, count in ((300.0, 0), (1.0, 1), (1.0, 2), (400.0, 2)):
+        clock.advance(advance)
+        watch.look()
+        assert len(opened) == count
+    watch.passed()
+    clock.advance(301.0)
+    watch.look()
+    assert len(opened) == 3

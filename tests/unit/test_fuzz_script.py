@@ -19,3 +19,24 @@ def test_inputs_are_those_that_came_to_the_reader(tmp_path: Path) -> None:
     counts = json.loads((tmp_path / "amqp_messages.json").read_text())
     assert counts["findings"] == {}
     assert 0.5 * counts["tried"] < counts["inputs"] <= counts["tried"]
+
+
+def test_a_finding_is_shown_with_its_input(tmp_path: Path) -> None:
+    """Whoever sees the test fail can try the input again; the script ends by itself."""
+    script = (ROOT / "scripts" / "fuzz.py").read_text()
+    found = tmp_path / "fuzz.py"
+    reader = (
+        "from hypothesis import given, settings, strategies as st\n\n"
+        "@settings(max_examples=5)\n@given(st.integers())\n"
+        "def test_numbers(number):\n    assert number != 0, 'nought'\n"
+    )
+    (tmp_path / "toy_reader.py").write_text(reader)
+    begin, end = script.index("MODULES = "), script.index("INSTRUMENTED")
+    found.write_text(
+        f'{script[:begin]}MODULES = ("toy_reader",)\nsys.path.insert(0, {str(tmp_path)!r})\n{script[end:]}'
+    )
+    command = [sys.executable, str(found), "--seconds", "1", "--folder", str(tmp_path / "out")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "AssertionError: nought" in done.stdout
+    assert "the input: (0, {})" in done.stdout or "'number': 0" in done.stdout

@@ -93,3 +93,18 @@ def test_a_query_that_is_only_watched_is_not_held(parts: RecordingParts) -> None
     assert (parts.applications, hold.notes) == ([], ())
     hold.close()
     assert parts.closed == ["probe"]
+
+
+def test_what_was_taken_hold_of_is_let_go_when_a_later_part_fails(
+    parts: RecordingParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query goes on without a group, guard or thread of ours."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError("too many open files")
+
+    query: Any = object()
+    monkeypatch.setattr(query_probe, "QueryProbe", fail)
+    with pytest.raises(OSError, match="too many"):
+        _wiring.hold_query(query, "counts", Limits(1, 2), Mode.ACT)
+    assert parts.closed == ["watch"]

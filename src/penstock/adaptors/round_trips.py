@@ -8,6 +8,7 @@ from B to A, and pairs that could not be measured are missing from the table: no
 
 from __future__ import annotations
 
+import logging
 import socket
 import statistics
 import threading
@@ -15,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import permutations
+
+_LOG = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 LatencyMap = Mapping[tuple[str, str], float]
@@ -99,7 +102,10 @@ class RoundTrips:
 
     def _run(self, every_seconds: float) -> None:
         while True:
-            self.refresh()
+            try:
+                self.refresh()
+            except Exception:  # the nodes cannot be named now, or a defect of ours: the next refresh may succeed
+                _LOG.exception("round trips between nodes could not be measured")
             if self._stopped.wait(every_seconds):
                 return
 

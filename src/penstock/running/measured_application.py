@@ -16,6 +16,7 @@ from penstock.clock import Clock
 from penstock.errors import ClusterError, MetricSourceError
 from penstock.measuring.plan import READ_ONLY, MeasurePlan, Turn
 from penstock.measuring.sample import Sample
+from penstock.measuring.steady_looks import SteadyLooks
 from penstock.measuring.taking import Phase, SampleTaking
 from penstock.records import Action, Allocation, Mode
 from penstock.running.back_off import BackOff
@@ -121,6 +122,7 @@ class MeasuredApplication:
         )
         logs = site.folder / "logs" / self._own.name
         logs.parent.mkdir(exist_ok=True)
+        self._looks = SteadyLooks(site.clock)
         self._operator = RunningOperator(
             settings,
             {None: job},
@@ -196,7 +198,7 @@ class MeasuredApplication:
 
     def _look(self) -> Telemetry | None:
         try:
-            return self._operator.remote.collect()
+            return self._looks.steady(self._operator.remote.collect())
         except MetricSourceError:
             self._operator.is_ready(self._site.clock.monotonic())  # raises, with its log, if the process has ended
             return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -103,10 +104,17 @@ class FilledTopic:
         The topic, its broker and how that is reached.
     say
         Takes what is being done: the connector may have to be fetched.
+    stop
+        Ends the fetching.
     """
 
     def __init__(
-        self, topic: str, servers: str, options: Mapping[str, str], say: Callable[[str], None] = lambda _: None
+        self,
+        topic: str,
+        servers: str,
+        options: Mapping[str, str],
+        say: Callable[[str], None] = lambda _: None,
+        stop: threading.Event | None = None,
     ) -> None:
         from penstock.adaptors.kafka.connector import connector_settings
         from penstock.adaptors.kafka.known_brokers import connection_to
@@ -115,7 +123,7 @@ class FilledTopic:
         self._connection = connection_to(servers, options)
         self._end = TopicEnd(servers, dict(self._connection.options), topic)
         self._partitions = Topics(self._connection).check([topic])[0].partitions
-        self.spark: Mapping[str, str] = connector_settings(say)
+        self.spark: Mapping[str, str] = connector_settings(say, stop=stop)
         self.can_change_cap = False
 
     def reads(self, partitions: int, cap: int, cap_file: Path) -> JobInput:  # noqa: ARG002 - the cap is Kafka's own
@@ -132,8 +140,10 @@ class FilledTopic:
         return mean_value_bytes(self._connection, self._end.topic, self._partitions)
 
 
-def source_of(plan: MeasurePlan, broker: Mapping[str, str], say: Callable[[str], None]) -> MeasuredSource:
-    """The source that the plan names; `broker` has the options of the connection."""
+def source_of(
+    plan: MeasurePlan, broker: Mapping[str, str], say: Callable[[str], None], stop: threading.Event | None = None
+) -> MeasuredSource:
+    """The source that the plan names; `broker` has the options of the connection. `stop` ends a fetch."""
     if plan.topic is not None and plan.servers is not None:
-        return FilledTopic(plan.topic, plan.servers, broker, say)
+        return FilledTopic(plan.topic, plan.servers, broker, say, stop)
     return ReplayedAtOnce(plan.source)

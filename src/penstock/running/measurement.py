@@ -87,7 +87,7 @@ def measure(
     total = len(plan.turns())
     done = total - len(left)
     remove_leftovers()
-    source = source_of(plan, broker or {}, lambda text: listener.phase(text, done / total))
+    source = source_of(plan, broker or {}, lambda text: listener.phase(text, done / total), stop)
     with Warden() as warden:
         if plan.master == "embedded":
             listener.phase("starting the Spark cluster", done / total)

@@ -170,14 +170,14 @@ def _reporting(job: OperatorJob, meters: Meters) -> Iterator[None]:
     from penstock.adaptors.agent.master_address import master_address
     from penstock.adaptors.agent.meter_agent import MeterAgent
 
+    reporting = MeterAgent(meters)
     try:
-        address = master_address(place)
-    except ConfigurationError as fault:
+        link = MasterLink(reporting, master_address(place), f"{job.name} in {job.folder}"[-200:]).start()
+    except (ConfigurationError, OSError, RuntimeError) as fault:  # no certificates, no thread: the query goes on
         _LOG.error("nothing is reported to a master: %s", fault)
+        reporting.close()
         yield
         return
-    reporting = MeterAgent(meters)
-    link = MasterLink(reporting, address, f"{job.name} in {job.folder}"[-200:]).start()
     try:
         yield
     finally:

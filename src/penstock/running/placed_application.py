@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from penstock.clock import Clock
 from penstock.errors import ClusterError, MetricSourceError
+from penstock.measuring.steady_looks import SteadyLooks
 from penstock.records import Action, Allocation, Limits
 from penstock.running.back_off import BackOff
 from penstock.running.operator_launcher import OperatorLauncher
@@ -68,6 +69,8 @@ class PlacedApplication:
         from penstock.adaptors.agent.client import RemoteOperator
 
         self.cluster, self.clock = cluster, clock
+        self.looks = SteadyLooks(clock)
+        """What instants are counted by."""
         self._nodes, self._stop = tuple(nodes), threading.Event()
         self._round_trip_seconds = 0.0
         self._operator = RunningOperator(
@@ -133,7 +136,7 @@ class PlacedApplication:
             return None
         if not look.is_running:
             raise ClusterError(f"the application ended: {'; '.join(look.faults) or 'nobody knows why'}", target=NAME)
-        return look
+        return self.looks.steady(look)
 
     def cpu_seconds(self) -> float | None:
         """What all nodes have used so far; None: it is not known of all."""

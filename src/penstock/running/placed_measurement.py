@@ -134,7 +134,7 @@ class _Application(PlacedApplication):
         warm_up = WarmUp(len(job.nodes), job.warm_up_seconds, job.warm_up_most_seconds)
         say("warming up")
         records = 0
-        while not warm_up.is_over(self.clock.now()):
+        while not warm_up.is_over(self.looks.now()):
             look = self.look()
             for batch in () if look is None else look.batches:
                 records += batch.rows
@@ -145,7 +145,7 @@ class _Application(PlacedApplication):
     def measured(self, turn: PlacedTurn) -> PlacedThroughput:
         """Ask for what a turn has, wait until that is in force, and count."""
         self.place(turn.executors, turn.round_trip_seconds)
-        taking = TurnTaking(turn, self._job.rules, self.clock.now(), first_cap=self._cap)
+        taking = TurnTaking(turn, self._job.rules, self.looks.now(), first_cap=self._cap)
         while True:
             self._set_cap(taking.cap)
             look = self.look()

@@ -172,7 +172,7 @@ class _Query(PlacedApplication):
         say("warming up")
         warm_up = WarmUp(len(job.nodes), job.warm_up_seconds, job.warm_up_most_seconds)
         records = 0
-        while not warm_up.is_over(self.clock.now()):
+        while not warm_up.is_over(self.looks.now()):
             mark = self._mark()
             if mark is not None and mark.records > records:
                 records = mark.records
@@ -185,7 +185,7 @@ class _Query(PlacedApplication):
     def measured(self, turn: RealTimeTurn) -> PlacedThroughput:
         """Ask for what a turn has, wait until that is in force, and count."""
         self.place(turn.executors, turn.round_trip_seconds)
-        taking = RealTimeTaking(turn, self._job.rules, self.clock.now())
+        taking = RealTimeTaking(turn, self._job.rules, self.looks.now())
         while True:
             look, mark = self.look(), self._mark()
             if look is not None and mark is not None:
@@ -201,7 +201,7 @@ class _Query(PlacedApplication):
             ends = self._ends.next(self._partitions)
         except MetricSourceError:
             return None
-        return Mark(self.clock.now(), sum(ends.values()))
+        return Mark(self.looks.now(), sum(ends.values()))
 
 
 def check_left(batches: Sequence[BatchProgress], held: Mapping[Partition, int]) -> None:

@@ -75,6 +75,8 @@ class Supervision:
         self._next_rotation = float("-inf")
         self._retention = StreamRetention(_folders_read(settings, parts), settings.retention)
         self._drain_deadline: float | None = None
+        self._load_ends: tuple[float, float] | None = None
+        """When the load ends: by the wall clock, and by the clock that nobody sets."""
         self.on_pass: Callable[[], None] | None = None
         """Called in every pass of every operator."""
         self.failure: ClusterError | None = None
@@ -201,7 +203,13 @@ class Supervision:
         if span is None:
             return
         start, end = span
+        if self._load_ends is None or self._load_ends[0] != end:
+            self._load_ends = end, self._clock.monotonic() + end - now
         if now < end:
+            # After its end the clock may have been set back: what is done stays done.
+            if self._clock.monotonic() >= self._load_ends[1] and self._is_all_done(now):
+                self._runner.stop()
+                return
             self._drain_deadline = None  # a clock that was set may have shown a later instant for a while
             self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
             return
@@ -234,7 +242,10 @@ class Supervision:
             if done is None:  # it was taken over or started again with nothing more to do: no batch of it is seen
                 done = self._parts.streams.load.done(Path(operator.job.checkpoint_folder))
                 left = None if done is None or seen.records_arrived is None else seen.records_arrived - done
-            if left != 0 or (operator.settings.input == ARRIVALS and done != self._parts.streams.load.total):
+            if operator.settings.input == ARRIVALS:
+                if done is None or done != self._parts.streams.load.total:
+                    return False
+            elif left != 0:
                 return False
         return True
 

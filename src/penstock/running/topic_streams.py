@@ -106,7 +106,7 @@ class TopicStreams:
         from penstock.adaptors.kafka.operator_topics import ensure_topics, records_in
         from penstock.adaptors.kafka.topics import Topics
 
-        self.spark = connector_settings(self._say)
+        self.spark = connector_settings(self._say, stop=self._stop)
         if self._wanted.servers == "embedded":
             from penstock.adaptors.kafka.broker import KafkaBroker, one_login
 

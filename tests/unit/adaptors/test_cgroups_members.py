@@ -183,3 +183,25 @@ def test_thread_looks_again_and_again_until_stopped(kernel: FakeKernel, group: C
     watcher.stop()
     assert clock.now() == 1.0  # two waits of half a second passed before the third was held
     assert not [thread for thread in threading.enumerate() if thread.name == "penstock-cgroup-members"]
+
+
+def test_a_look_that_fails_at_the_end_of_an_executor_is_a_fault_and_the_next_one_succeeds(
+    group: CpuGroup, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit of open files the watcher goes on, and says so."""
+    kernel.spawn(100, command=executor_command(0))
+    watcher = watcher_of(group, kernel)
+    watcher.look()
+    assert watcher.joined
+    (kernel.proc / "100" / "cmdline").unlink()
+
+    def fail() -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(group, "forget_dead", fail)
+        watcher.look()
+    assert watcher.fault is not None
+    assert "Too many open files" in watcher.fault
+    watcher.look()
+    assert watcher.fault is None

@@ -104,3 +104,25 @@ def test_a_task_recognises_its_host_by_its_address() -> None:
         assert here == "here"
         assert seconds.keys() == {"also"}, "nothing listens at the third"
         assert list(measure_from_here({"elsewhere": ("198.51.100.7", 9)})) == []
+
+
+def test_a_refresh_that_fails_does_not_end_the_refreshes() -> None:
+    """Nodes that cannot be named for a moment are measured later."""
+    measured = threading.Event()
+    answers = iter([OSError("too many open files")])
+
+    def nodes() -> tuple[str, ...]:
+        if (fault := next(answers, None)) is not None:
+            raise fault
+        return ("a", "b")
+
+    def measure(*_: str) -> float:
+        measured.set()
+        return 0.1
+
+    table = RoundTrips(measure, nodes)
+    table.start(every_seconds=0.01)
+    try:
+        assert measured.wait(10.0)
+    finally:
+        table.stop()

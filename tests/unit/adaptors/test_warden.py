@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -207,3 +209,45 @@ def test_ended_children_are_not_remembered_for_ever(tmp_path: Path, monkeypatch:
         names = [child.name for child in warden.children]
         assert names == ["stays", "goes 3", "goes 4"]
         assert stays.poll() is None
+
+
+def test_a_late_start_without_a_thread_to_end_it_does_not_end_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit of threads the late child is ended by the next start."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Warden() as warden:
+        log, argv = tmp_path / "log", ["sleep", "60"]
+        with monkeypatch.context() as limited:
+            limited.setattr(threading.Thread, "start", refuse)
+            warden._send(
+                {"start": "late#0", "argv": argv, "env": dict(os.environ), "cwd": str(tmp_path), "log": str(log)}
+            )
+            assert eventually(lambda: bool(warden_program.descendants_of(warden.pid)) and bool(warden._noise))
+        child = warden.start("next", argv, log=log)
+        warden.check()
+        assert warden.stop(child) is not None
+        assert eventually(lambda: warden_program.descendants_of(warden.pid) == [])
+
+
+def test_two_starts_at_once_may_remove_the_same_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other one has removed meanwhile is gone, which is what both want."""
+    stale = str(replace(ProcessIdentity.this_process(), started=1))
+    folder = tmp_path / "penstock-dead"
+    folder.mkdir()
+    (folder / leftovers.OWNER_FILE).write_text(stale)
+    (folder / "log").touch()
+    remove = shutil.rmtree
+
+    def late(path: Path) -> None:
+        (path / "log").unlink(missing_ok=True)
+        if path.exists():
+            monkeypatch.setattr(shutil, "rmtree", remove)
+        raise FileNotFoundError(path / "log")
+
+    monkeypatch.setattr(shutil, "rmtree", late)
+    assert leftovers.remove_leftovers(tmp_path).folders == (folder,)
+    assert not folder.exists()

@@ -18,6 +18,7 @@ from penstock.measuring.batch_cap import CapTrial
 from penstock.measuring.plan import MeasurePlan, Turn
 from penstock.measuring.sample import Sample
 from penstock.measuring.sample_file import SampleFile
+from penstock.measuring.steady_looks import SteadyLooks
 from penstock.measuring.taking import Phase, SampleTaking
 from penstock.measuring.throughput import Throughput
 from penstock.records import Telemetry
@@ -207,6 +208,7 @@ def test_a_clock_that_is_set_neither_ends_nor_prolongs_a_measurement() -> None:
     operator = WaitedFor(clock)
     measured._site, measured._operator, measured._cap = site, cast("Any", operator), 10
     measured._plan = cast("Any", SimpleNamespace(holds_cpu=False))
+    measured._looks = SteadyLooks(clock)
     began = clock.monotonic()
     taking = cast("Any", SimpleNamespace(phase=Phase.WARMING, see=lambda *_: None, cap=10, samples=[]))
     with pytest.raises(ClusterError, match="no batch with records ended for 240 s"):

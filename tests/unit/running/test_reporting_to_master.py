@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.adaptors.agent.master_address import TOKEN_FILE_VARIABLE
+from penstock.adaptors.agent.master_address import CA_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from penstock.adaptors.agent.meters import Meters
 from penstock.running.operator_job import OperatorJob
 from penstock.running.operator_process import MASTER_VARIABLE, _reporting
@@ -68,3 +68,19 @@ def test_without_a_master_or_with_a_wrong_one_the_operator_runs(
     monkeypatch.setenv(MASTER_VARIABLE, "nowhere")
     with _reporting(JOB, Meters()):
         assert "host:port" in caplog.text
+
+
+def test_certificates_that_are_none_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The link only reports: the query goes on without it."""
+    monkeypatch.setenv(TOKEN_VARIABLE, "a" * 64)
+    monkeypatch.setenv(MASTER_VARIABLE, "127.0.0.1:7071")
+    ca = tmp_path / "ca.pem"
+    for content in (b"no certificate", b"\xff\xfe", b""):
+        ca.write_bytes(content)
+        monkeypatch.setenv(CA_VARIABLE, str(ca))
+        caplog.clear()
+        with _reporting(JOB, Meters()):
+            assert "PEM" in caplog.text
+            assert str(ca) in caplog.text

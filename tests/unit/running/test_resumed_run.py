@@ -223,6 +223,36 @@ def test_a_clock_set_forward_for_a_while_takes_no_time_to_finish_away() -> None:
     assert len(said) == 1
 
 
+@pytest.mark.parametrize(("done", "ends"), [(25, True), (24, False)])
+def test_a_clock_set_back_after_the_last_arrival_does_not_keep_a_run_that_is_done(done: int, ends: bool) -> None:
+    """What nobody sets says that the load is over; a run with records left goes on."""
+    settings, clock = a_run(drain="10s"), VirtualClock(0.0)
+    seen = SimpleNamespace(at=0.0, records_done=3, backlog_records=22, records_arrived=25)
+    operator = SimpleNamespace(
+        name="a", starts=1, remote=None, state=State.RUNNING, is_adopted=False, settings=settings.operators[0],
+        last=SimpleNamespace(observation=seen),
+    )  # fmt: skip
+    load = SimpleNamespace(total=25, span=lambda: (0.0, 100.0))
+    parts = SimpleNamespace(operators={"a": operator}, cycles={}, streams=SimpleNamespace(load=load))
+    listener = cast("Any", SimpleNamespace(phase=lambda *_: None, fault=lambda *_: None))
+    supervision = Supervision(settings, cast("Any", parts), listener=listener, clock=clock, stop=threading.Event())
+    stopped: list[float] = []
+    cast("Any", supervision.runner).stop = lambda: stopped.append(clock.monotonic())
+
+    def look(records_done: int) -> None:
+        seen.at, seen.records_done = clock.now(), records_done
+        seen.backlog_records = 0
+        supervision._progress(clock.now())
+
+    look(3)
+    clock.advance(101.0)
+    look(24)
+    clock.set_by(-3600.0)
+    clock.advance(1.0)
+    look(done)
+    assert bool(stopped) is ends
+
+
 def test_the_producer_of_an_earlier_controller_is_ended_before_anybody_counts(tmp_path: Path) -> None:
     """It may still send for a moment after its controller was killed; that of another run is left alone."""
     marks: list[dict[str, str]] = []

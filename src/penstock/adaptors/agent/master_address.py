@@ -40,8 +40,23 @@ class MasterAddress:
         return ",".join(f"{host}:{port}" for host, port in self.places)
 
     def encryption(self) -> ssl.SSLContext | None:
-        """How connections are encrypted; None: they are not."""
-        return None if self.ca is None else ssl.create_default_context(cafile=str(self.ca))
+        """How connections are encrypted; None: they are not.
+
+        Raises
+        ------
+        ConfigurationError
+            In the file of `ca` are no certificates.
+        """
+        if self.ca is None:
+            return None
+        try:
+            return ssl.create_default_context(cafile=str(self.ca))
+        except OSError as fault:  # ssl.SSLError is one
+            raise ConfigurationError(
+                f"master: {self.ca} cannot be read as certificates ({fault}); give a file in PEM format, as by "
+                f"{CA_VARIABLE}",
+                field="master",
+            ) from fault
 
 
 def master_address(

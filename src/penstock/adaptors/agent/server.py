@@ -192,7 +192,11 @@ class OperatorAgent:
         listening = listen_privately(self._path)
         listening.settimeout(_LOOK_EVERY_SECONDS)
         self._listening = listening
-        self._run("penstock-agent", lambda: self._accept(listening))
+        try:
+            self._run("penstock-agent", lambda: self._accept(listening))
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
@@ -264,8 +268,8 @@ class OperatorAgent:
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
 
     def _watch_lease(self) -> None:
         while not self._is_closing.wait(_LOOK_EVERY_SECONDS):
@@ -288,7 +292,12 @@ class OperatorAgent:
                 return
             connection.settimeout(None)
             channel = AgentChannel(connection, REQUEST_LIMIT_BYTES)
-            self._run("penstock-agent-connection", lambda c=channel: self.serve(c))  # type: ignore[misc]
+            try:
+                self._run("penstock-agent-connection", lambda c=channel: self.serve(c))  # type: ignore[misc]
+            except RuntimeError as fault:  # the machine allows no further thread: the lease must still be watched
+                channel.close()
+                _log.error("%s could not serve a connection: %s", self._operator, fault)
+                self._is_closing.wait(_LOOK_EVERY_SECONDS)
 
     def _serve(self, channel: Channel[ToAgent]) -> None:
         try:

@@ -178,9 +178,9 @@ class MembershipWatcher:
             except (AdaptorError, OSError) as fault:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
                 lacks_rights = lacks_rights or isinstance(fault.__cause__ or fault, PermissionError)
-        if self._joined.keys() - joined.keys():
-            self._group.forget_dead()
         try:
+            if self._joined.keys() - joined.keys():
+                self._group.forget_dead()
             self._group.drop_empty_parts()
         except (AdaptorError, OSError) as fault:
             faults.append(f"what an ended executor left could not be removed: {fault}")
@@ -195,4 +195,8 @@ class MembershipWatcher:
 
     def _run(self) -> None:
         while not self._clock.wait(self._interval_seconds, self._stopped):
-            self.look()
+            try:
+                self.look()
+            except Exception as fault:  # a defect of ours: without the thread, new executors would never be held
+                _log.exception("cgroups: a look at executors failed")
+                self.fault = f"cgroups: cannot look for executors: {type(fault).__name__}: {fault}"

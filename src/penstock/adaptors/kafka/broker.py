@@ -75,7 +75,14 @@ class KafkaBroker:
         java = find_java()
         self._warden = warden
         self._home = BrokerHome(
-            folder, fetch_kafka(tell), java, host=host, heap=heap, users=users, settings=settings, place=place
+            folder,
+            fetch_kafka(tell, stop=stop),
+            java,
+            host=host,
+            heap=heap,
+            users=users,
+            settings=settings,
+            place=place,
         )
         self._fixed_port = port
         self._ports: tuple[int, int] | None = None

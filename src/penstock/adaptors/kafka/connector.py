@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,10 @@ class KafkaConnector:
         return cache_folder(environment) / "connector" / "+".join(names)
 
     def jars(
-        self, tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
+        self,
+        tell: Callable[[str], None] | None = None,
+        environment: Mapping[str, str] = os.environ,
+        stop: threading.Event | None = None,
     ) -> list[Path]:
         """Return the connector's jars and its dependencies that Spark lacks. Fetch them if they are missing.
 
@@ -93,26 +97,32 @@ class KafkaConnector:
         folder = self.folder(environment)
         spark = SparkInstallation.find(environment)
         own = {_name(jar) for jar in (spark.home / "jars").glob("*.jar")}
-        found = fetch_jars([self.coordinate], folder, overrides=self.overrides, tell=tell, environment=environment)
+        found = fetch_jars(
+            [self.coordinate], folder, overrides=self.overrides, tell=tell, environment=environment, stop=stop
+        )
         return [jar for jar in found if _name(jar) not in own]
 
     def settings(
-        self, tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
+        self,
+        tell: Callable[[str], None] | None = None,
+        environment: Mapping[str, str] = os.environ,
+        stop: threading.Event | None = None,
     ) -> dict[str, str]:
         """Return ``spark.jars`` with the fetched jars."""
-        return {"spark.jars": ",".join(str(jar) for jar in self.jars(tell, environment))}
+        return {"spark.jars": ",".join(str(jar) for jar in self.jars(tell, environment, stop))}
 
 
 def connector_settings(
     tell: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
     list_releases: ListReleases = releases,
+    stop: threading.Event | None = None,
 ) -> dict[str, str]:
     """Return the Spark settings that add the connector of the installed Spark.
 
     A new Spark's connector appears in the repository a little later than its Python package. Until then the newest
     earlier one that is there is used instead. The log says so, and `tell` receives the message. Which one that is is
-    kept in the cache, so not every start looks for it.
+    kept in the cache, so not every start looks for it. Setting `stop` ends it with a ClusterError.
 
     Raises
     ------
@@ -121,12 +131,12 @@ def connector_settings(
     """
     wanted = KafkaConnector.of_installed(environment)
     if environment.get(VARIABLE) or wanted.folder(environment).is_dir():
-        return wanted.settings(tell, environment)
+        return wanted.settings(tell, environment, stop)
     note = wanted.folder(environment).with_name(f"{wanted.folder(environment).name}.instead")
     stand_in = _noted(note)
     if stand_in is None:
         try:
-            return wanted.settings(tell, environment)
+            return wanted.settings(tell, environment, stop)
         except NotFetchedError as fault:
             # Another repository than Maven Central has to be told what to take: it may have no list of releases.
             if not fault.missing or environment.get(SETTINGS_VARIABLE):
@@ -139,7 +149,7 @@ def connector_settings(
     _LOG.warning("%s", message)
     if tell is not None:
         tell(message)
-    found = stand_in.settings(tell, environment)
+    found = stand_in.settings(tell, environment, stop)
     note.write_text(stand_in.as_text())
     return found
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -24,8 +25,12 @@ def kafka_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return cache_folder(environment) / "kafka" / KAFKA_VERSION
 
 
-def fetch_kafka(tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the broker's jars. Fetch them (some 45 MB) if they are missing.
+def fetch_kafka(
+    tell: Callable[[str], None] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    stop: threading.Event | None = None,
+) -> Path:
+    """Return the folder of the broker's jars. Fetch them (some 45 MB) if they are missing, until `stop` is set.
 
     Raises
     ------
@@ -33,5 +38,5 @@ def fetch_kafka(tell: Callable[[str], None] | None = None, environment: Mapping[
         The repository cannot be reached; nothing is left behind.
     """
     folder = kafka_folder(environment)
-    fetch_jars(_BROKER_ARTIFACTS, folder, tell=tell, environment=environment)
+    fetch_jars(_BROKER_ARTIFACTS, folder, tell=tell, environment=environment, stop=stop)
     return folder

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import subprocess
 import tempfile
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from xml.sax.saxutils import quoteattr
 
 from penstock.adaptors.spark.installation import SparkInstallation
@@ -24,6 +28,7 @@ from penstock.errors import ClusterError, ConfigurationError
 
 SETTINGS_VARIABLE = "PENSTOCK_IVY_SETTINGS"
 _TIMEOUT_SECONDS = 900.0
+_POLL_SECONDS = 0.2
 _SETTINGS = """\
 <ivysettings>
   <settings defaultResolver="central"/>
@@ -78,6 +83,7 @@ def fetch_jars(
     with_dependencies: bool = True,
     tell: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
+    stop: threading.Event | None = None,
 ) -> list[Path]:
     """Return the jars in `folder`. If the folder does not exist, fetch them first, with their dependencies.
 
@@ -89,19 +95,25 @@ def fetch_jars(
         Whether to fetch what the artifacts name as their dependencies, too.
     tell
         Receives messages about what is fetched and how far it is. Not called when the folder exists.
+    stop
+        Set it to end the fetching, or the wait for another process that fetches the same.
 
     Raises
     ------
     NotFetchedError
-        The repository cannot be reached or does not have an artifact. The folder does not exist then.
+        The repository cannot be reached, does not have an artifact or takes a quarter of an hour. The folder does not
+        exist then.
+    ClusterError
+        It was stopped; the folder does not exist.
     ConfigurationError
         Spark or Java is missing, or the cache folder is not writable.
     """
     if not folder.is_dir():
-        say = tell or (lambda _: None)
-        with _alone(folder):
+        say, asked = tell or (lambda _: None), stop or threading.Event()
+        with _alone(folder, say, asked):
             if not folder.is_dir():  # another process may have fetched it while we waited
-                _fetch(wanted, _dependency_lines(wanted, overrides, with_dependencies), folder, say, environment)
+                lines = _dependency_lines(wanted, overrides, with_dependencies)
+                _fetch(wanted, lines, folder, say, environment, stop=asked)
     return sorted(folder.glob("*.jar"))
 
 
@@ -111,6 +123,8 @@ def _fetch(
     folder: Path,
     tell: Callable[[str], None],
     environment: Mapping[str, str],
+    *,
+    stop: threading.Event,
 ) -> None:
     spark = SparkInstallation.find(environment)
     ivy = ivy_jar(spark)
@@ -124,7 +138,7 @@ def _fetch(
             str(spark.java.program), "-XX:-UsePerfData", "-Xmx256m", "-jar", str(ivy), "-settings", str(settings),
             "-ivy", str(work / "ivy.xml"), "-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]"),
         ]  # fmt: skip
-        _run_ivy(command, wanted, tell)
+        _run_ivy(command, wanted, tell, stop)
         try:
             jars.rename(folder)
         except OSError as fault:
@@ -140,32 +154,38 @@ def ivy_jar(spark: SparkInstallation) -> Path:
     return found[-1]
 
 
-def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[str], None]) -> None:
+def _run_ivy(
+    command: list[str], wanted: Sequence[Coordinate], tell: Callable[[str], None], stop: threading.Event
+) -> None:
     last: deque[str] = deque(maxlen=12)
     missing: list[str] = []
     fetched = 0
-    # Output is read as it comes, to report progress. Ivy's own end or the timer ends the loop.
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, errors="replace")  # fmt: skip
+    names = ", ".join(str(one) for one in wanted)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        assert process.stdout is not None
-        with process.stdout as output:
-            for line in output:
-                if line.strip():
-                    last.append(line.strip())
-                if "[SUCCESSFUL ]" in line:
-                    fetched += 1
-                    if fetched % 10 == 0:
-                        tell(f"{fetched} files fetched")
-                if ": not found" in line and line.strip().startswith("::"):
-                    missing.append(line.strip().lstrip(": ").removesuffix(": not found"))
-        code = process.wait(_TIMEOUT_SECONDS)
-    except BaseException:  # Ctrl-C too: the JVM does not outlive us
-        process.kill()
-        process.wait()
-        raise
+        for line in _lines_of(process, stop):
+            last.append(line)
+            if "[SUCCESSFUL ]" in line:
+                fetched += 1
+                if fetched % 10 == 0:
+                    tell(f"{fetched} files fetched")
+            if ": not found" in line and line.startswith("::"):
+                missing.append(line.lstrip(": ").removesuffix(": not found"))
+        code = process.wait(_POLL_SECONDS * 50)  # it has said its last
+    except (TimeoutError, subprocess.TimeoutExpired) as fault:
+        raise NotFetchedError(
+            f"{names}: not fetched within {_TIMEOUT_SECONDS:g} s: the Maven repository does not answer, or slowly. To "
+            f"use another repository, set {SETTINGS_VARIABLE} to the path of an ivysettings.xml. Ivy's last output:\n"
+            + "\n".join(last),
+            (),
+        ) from fault
+    finally:  # Ctrl-C too: the JVM does not outlive us
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     if code != 0:
-        names = ", ".join(str(one) for one in wanted)
         if missing:
             said = f"the Maven repository does not have {', '.join(missing)}"
         else:
@@ -175,6 +195,32 @@ def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[s
             f"{SETTINGS_VARIABLE} to the path of an ivysettings.xml. Ivy's last output:\n" + "\n".join(last),
             missing,
         )
+
+
+def _lines_of(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[str]:
+    """The lines that a process writes, as they come; raises ClusterError once stopped, TimeoutError when it is due."""
+    assert process.stdout is not None
+    number, deadline, rest = process.stdout.fileno(), time.monotonic() + _TIMEOUT_SECONDS, b""
+    while True:
+        _check_stop(stop)
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        if not select.select([number], [], [], _POLL_SECONDS)[0]:
+            continue
+        found = os.read(number, 65536)
+        *lines, rest = (rest + found).split(b"\n")
+        if not found:
+            lines, rest = [rest], b""
+        for line in lines:
+            if text := line.decode(errors="replace").strip():
+                yield text
+        if not found:
+            return
+
+
+def _check_stop(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise ClusterError("stopped while jars were fetched", target="Maven repository")
 
 
 def _settings_file(work: Path, environment: Mapping[str, str]) -> Path:
@@ -208,7 +254,7 @@ def _dependency_lines(
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path, tell: Callable[[str], None], stop: threading.Event) -> Iterator[None]:
     """Let two runs that start at once fetch once."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -219,5 +265,19 @@ def _alone(folder: Path) -> Iterator[None]:
             field="PENSTOCK_CACHE",
         ) from fault
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        is_waiting = False
+        while not _has_locked(lock):
+            if not is_waiting:
+                is_waiting = True
+                tell(f"waiting for another process that fetches {folder}")
+            _check_stop(stop)
+            stop.wait(_POLL_SECONDS)
         yield
+
+
+def _has_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

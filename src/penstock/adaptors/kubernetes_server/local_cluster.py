@@ -36,7 +36,7 @@ from penstock.adaptors.kubernetes_server.keeper import (
 from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, IMPORTED, KUBECONFIG, NODE, PORT, SERVERS, NodePlan
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.identity import ProcessIdentity, place
-from penstock.adaptors.process.marked_folder import make_marked_folder, wait_until_gone
+from penstock.adaptors.process.marked_folder import make_marked_folder, starting_alone, wait_until_gone
 from penstock.adaptors.process.warden import MARK
 from penstock.errors import ClusterError, ConfigurationError
 
@@ -109,8 +109,12 @@ class LocalCluster:
         ClusterError
             The build failed, or the cluster did not come up; then it does not run.
         """
-        if self._process() is not None:
-            return self.status()
+        with starting_alone(self.folder):
+            if self._process() is None:
+                self._bring_up(is_owned, tell)
+        return self.status()
+
+    def _bring_up(self, is_owned: bool, tell: Callable[[str], None] | None) -> None:
         reason = why_not_here()
         if reason is not None:
             raise ConfigurationError(f"kubernetes: {reason}", field="kubernetes")
@@ -124,7 +128,6 @@ class LocalCluster:
             if self.stop() is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
-        return self.status()
 
     def stop(self) -> int | None:
         """End the cluster and remove everything of it. Return its keeper's pid, or None if it was not running."""

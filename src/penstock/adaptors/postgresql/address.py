@@ -53,7 +53,9 @@ class StoreAddress:
             parts = urlsplit(text)
             asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError as fault:
-            raise _refused(text, without_secrets(str(fault))) from None
+            # Python quotes user, password and host of one with characters that no host has, without the "://" before.
+            why = "its host has characters that no host has" if "@" in str(fault) else without_secrets(str(fault))
+            raise _refused(text, why) from None
         if parts.scheme not in SCHEMES:
             raise _refused(text, f"it does not begin with {SCHEMES[0]}://")
         schemas = [value for name, value in asked if name == "schema"]

@@ -118,6 +118,7 @@ class Warden:
         self._children: dict[str, Child] = {}
         self._waiting: dict[str, tuple[str, Path]] = {}
         self._failures: dict[str, str] = {}
+        self._late: set[str] = set()
         self._mark: str | None = None
         self._is_gone = False
         self._is_closing = False
@@ -175,6 +176,7 @@ class Warden:
         ClusterError
             The program cannot be started, or the warden is gone.
         """
+        self._end_late()
         key = f"{name}#{next(self._numbers)}"
         with self._changed:
             self._waiting[key] = (name, log)
@@ -288,7 +290,10 @@ class Warden:
                 self._children[key] = Child(name, key, message["pid"], log, self._changed)
             else:  # so late that whoever wanted it has given up: nobody else would end it before the run does
                 self._noise.append(f"{key} started too late and is ended again")
-                threading.Thread(target=self._end_late, args=(key,), daemon=True).start()
+                self._late.add(key)
+                # Without another thread, the next start ends it: this one must go on reading.
+                with contextlib.suppress(RuntimeError):
+                    threading.Thread(target=self._end_late, daemon=True).start()
         elif "failed" in message:
             if message["failed"] in self._waiting:
                 self._failures[message["failed"]] = message["why"]
@@ -299,9 +304,10 @@ class Warden:
         else:
             self._noise.append(json.dumps(message))
 
-    def _end_late(self, key: str) -> None:
-        with contextlib.suppress(ClusterError):  # the warden is gone or ends, and its children with it
-            self._send({"stop": key, "grace_seconds": self._grace_seconds})
+    def _end_late(self) -> None:
+        with contextlib.suppress(ClusterError, KeyError):  # the warden is gone or ends, and its children with it
+            while self._late:
+                self._send({"stop": self._late.pop(), "grace_seconds": self._grace_seconds})
 
     def _forget_ended(self) -> None:
         ended = [key for key, child in self._children.items() if child.returncode is not None]

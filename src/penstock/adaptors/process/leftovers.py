@@ -21,6 +21,7 @@ OWNER_FILE = ".penstock-warden"
 File and variable have other names than in versions that knew pids alone: these would take such a mark for a dead one's.
 """
 FOLDER_PREFIX = "penstock-"
+_REMOVALS = 100
 _BEGIN_SECONDS = 2.0
 """How long a process may take to show its environment after its start."""
 
@@ -58,8 +59,17 @@ def remove_leftovers(temporary: Path | None = None) -> Leftovers:
     for mark in {mark for mark in marked_processes().values() if is_dead(mark)}:
         end_marked(mark)
     for folder in found.folders:
-        shutil.rmtree(folder)
+        _remove(folder)
     return found
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, of which another start may remove parts at the same time."""
+    for _ in range(_REMOVALS):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+        if not folder.exists():
+            return
 
 
 def marked_processes(variable: str = MARK, mark: str | None = None) -> dict[int, str]:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import ClusterError, ConfigurationError
@@ -36,3 +39,28 @@ def wait_until_gone(folder: Path, within_seconds: float, target: str) -> None:
         if time.monotonic() > deadline:
             raise ClusterError(f"{folder} was not removed within {within_seconds:g} s", target=target)
         time.sleep(0.05)
+
+
+@contextmanager
+def starting_alone(folder: Path) -> Iterator[None]:
+    """Let one start of what belongs to a folder wait for another, so that two at once give one.
+
+    The lock lies beside the folder, which a start removes. It is released by the kernel, however its holder ends.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no room for it.
+    """
+    lock_file = folder.with_name(f".{folder.name}.lock")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = lock_file.open("w")
+    except OSError as fault:
+        raise ConfigurationError(
+            f"--folder: {folder.parent} cannot be used: {fault.strerror}; give a folder that may be written to",
+            field="--folder",
+        ) from fault
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

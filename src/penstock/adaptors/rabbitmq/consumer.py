@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
 from penstock.adaptors.rabbitmq.message import Message
+from penstock.adaptors.rabbitmq.poison_file import PoisonFile
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice
 from penstock.errors import AdaptorError
@@ -27,6 +28,10 @@ _FLUSH_SECONDS = 1.0
 _TURN_SECONDS = 0.2
 _ANSWER_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
+
+
+POISON_FILE = "poison.jsonl"
+"""In the folder of the spool."""
 
 
 class SpoolingConsumer:
@@ -66,6 +71,7 @@ class SpoolingConsumer:
         self._wakes: list[threading.Event] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._poison = PoisonFile(spool.folder / POISON_FILE)
         self.unreadable = 0
         """Messages received with a property that no row can hold; they are in the stream, without that property."""
 
@@ -245,10 +251,12 @@ class SpoolingConsumer:
         self._received.append(message)
         if message.unreadable:
             self.unreadable += 1
+            self._poison.add(message)
             if str(self.unreadable).strip("0") == "1":  # 1, 10, 100, ...: a producer does so in every message
                 log.warning(
-                    "%d messages of %s have properties that cannot be read and count as absent, such as %s",
-                    self.unreadable, self._queue, ", ".join(message.unreadable),
+                    "%d messages of %s have properties that cannot be read and count as absent, such as %s; the first "
+                    "ones stand in %s",
+                    self.unreadable, self._queue, ", ".join(message.unreadable), self._poison.path,
                 )  # fmt: skip
 
     def _on_cancel(self, _frame: Any) -> None:

@@ -231,8 +231,9 @@ class EmbeddedCluster:
         """Start a new worker for each that has ended, so that applications get executors again. Return the lost."""
         lost = [worker for worker in self._workers if worker.returncode is not None]
         for worker in lost:
+            new = self._start_worker(self._site_of[worker.name])  # if it fails, the lost one stays and is tried again
             self._workers.remove(worker)
-            self._workers.append(self._start_worker(self._site_of[worker.name]))
+            self._workers.append(new)
         return [worker.name for worker in lost]
 
     def stop(self) -> None:
@@ -284,7 +285,11 @@ class EmbeddedCluster:
              "--memory", f"{self._memory_mib}m", "--work-dir", str(self.folder / "work" / slug), self.master_url],
         )  # fmt: skip
         self._site_of[worker.name] = site
-        self._sites.settle(site, worker.pid)
+        try:
+            self._sites.settle(site, worker.pid)
+        except BaseException:
+            self._warden.stop(worker)
+            raise
         return worker
 
     def _start_daemon(self, site: Site, slug: str, main_class: str, arguments: list[str]) -> Child:

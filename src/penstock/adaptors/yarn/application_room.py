@@ -72,7 +72,15 @@ class ApplicationRoom:
                 self._are_cores_counted(containers),
             )
             return executor_room(answers, self._label)
-        except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as fault:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+            StopIteration,
+            RecursionError,
+        ) as fault:
             raise MetricSourceError(
                 f"YARN's ResourceManager says something that cannot be read: {type(fault).__name__}: {fault}",
                 target="yarn",

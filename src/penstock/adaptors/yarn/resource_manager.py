@@ -60,7 +60,7 @@ class ResourceManager:
             except urllib.error.HTTPError as fault:
                 with fault:
                     raise _refused(url, fault.code) from fault
-            except (OSError, http.client.HTTPException, ValueError) as fault:
+            except (OSError, http.client.HTTPException, ValueError, RecursionError) as fault:
                 faults.append(f"{url}: {fault}")
                 continue
             if not isinstance(answer, dict):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,9 @@ def fetch_hadoop(
     installation: SparkInstallation,
     tell: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
+    stop: threading.Event | None = None,
 ) -> Hadoop:
-    """Return the servers' jars for this Spark. Fetch them (some 65 MB) if they are missing.
+    """Return the servers' jars for this Spark. Fetch them (some 65 MB) if they are missing, until `stop` is set.
 
     Raises
     ------
@@ -75,5 +77,5 @@ def fetch_hadoop(
         Coordinate("org.bouncycastle", f"{name}-jdk18on", _BOUNCY_CASTLE_VERSION)
         for name in ("bcprov", "bcpkix", "bcutil")
     ]
-    fetch_jars(wanted, folder, with_dependencies=False, tell=tell, environment=environment)
+    fetch_jars(wanted, folder, with_dependencies=False, tell=tell, environment=environment, stop=stop)
     return Hadoop(folder, version)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.adaptors.geo.namespaces import command_inside, entered
 from penstock.adaptors.process.detached import DetachedProcess
-from penstock.adaptors.process.marked_folder import make_marked_folder, wait_until_gone
+from penstock.adaptors.process.marked_folder import make_marked_folder, starting_alone, wait_until_gone
 from penstock.adaptors.process.warden import MARK
 from penstock.adaptors.spark.installation import SparkInstallation
 from penstock.adaptors.yarn.resource_manager import ResourceManager
@@ -73,8 +73,12 @@ class LocalYarn:
         ClusterError
             The jars cannot be fetched, or the cluster did not come up; then it does not run.
         """
-        if self._process() is not None:
-            return self.status()
+        with starting_alone(self.folder):
+            if self._process() is None:
+                self._bring_up(plan, tell)
+        return self.status()
+
+    def _bring_up(self, plan: YarnPlan, tell: Callable[[str], None] | None) -> None:
         reason = why_not_here()
         if reason is not None:
             raise ConfigurationError(f"yarn: {reason}", field="yarn")
@@ -91,7 +95,6 @@ class LocalYarn:
         except BaseException:  # Ctrl-C too: do not leave a cluster behind that did not come up
             self.stop()
             raise
-        return self.status()
 
     def stop(self) -> int | None:
         """End the cluster and remove everything of it. Return its keeper's pid, or None if it was not running."""

@@ -80,7 +80,7 @@ class YarnCluster:
         if reason is not None:
             raise ConfigurationError(f"yarn: {reason}", field="yarn")
         self._installation = SparkInstallation.find()
-        self._hadoop = fetch_hadoop(self._installation, tell)
+        self._hadoop = fetch_hadoop(self._installation, tell, stop=stop)
         self._warden = warden
         self.folder = folder.absolute()
         self.plan = plan or YarnPlan()

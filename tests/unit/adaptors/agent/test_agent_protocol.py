@@ -601,3 +601,28 @@ def test_metrics_come_along_with_telemetry_once_subscribed(served: Served) -> No
 
     until(lambda: bool(found()))
     assert found() == {"own_depth": 12.0, "own_broken": None}
+
+
+def test_without_a_thread_for_a_connection_the_lease_is_still_watched(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit of threads a connection is closed; the next one is served, and the agent can be closed."""
+    began = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "penstock-agent-connection":
+            raise RuntimeError("can't start new thread")
+        began(thread)
+
+    remote = served.remote()
+    remote.request(action())
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        refused = RawController(served.path)
+        assert refused.is_closed()
+        refused.close()
+        served.time.now += 3600
+        until(lambda: served.actuator.openings == 1)
+    raw = RawController(served.path)
+    assert isinstance(raw.tell(HELLO), Welcome)
+    raw.close()

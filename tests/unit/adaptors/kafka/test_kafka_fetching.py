@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.adaptors.kafka import connector as connector_module
+from penstock.adaptors.kafka import maven
 from penstock.adaptors.kafka.cache import cache_folder
 from penstock.adaptors.kafka.connector import KafkaConnector, connector_settings
 from penstock.adaptors.kafka.maven import Coordinate, NotFetchedError, fetch_jars
-from penstock.errors import ConfigurationError
+from penstock.errors import ClusterError, ConfigurationError
 
 TOOL = Coordinate("org.example", "tool", "1.0")
 
@@ -178,3 +184,56 @@ def test_a_repository_that_cannot_be_reached_has_no_stand_in(
     plays(program, 'echo "Connection refused"; exit 1\n')
     with pytest.raises(NotFetchedError, match="cannot be reached"):
         connector_settings(None, environment, list_nothing)
+
+
+def fetched_aside(folder: Path, environment: dict[str, str], stop: threading.Event) -> Future[list[Path]]:
+    """Fetch in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(fetch_jars, [TOOL], folder, environment=environment, stop=stop)
+        deadline = time.monotonic() + 20
+        while not (folder.parent / "begun").exists() and not running.done() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        stop.set()
+        return running
+
+
+def test_a_repository_that_stalls_can_be_stopped(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """A user who ends the run does not wait for Ivy, which is ended and leaves nothing."""
+    environment, program = ivy
+    folder = tmp_path / "cache" / "tool"
+    plays(program, f'mkdir -p "$into"; echo $$ > {tmp_path}/pid; : > {folder.parent}/begun; exec sleep 600\n')
+    fault = fetched_aside(folder, environment, threading.Event()).exception(20)
+    assert isinstance(fault, ClusterError)
+    assert not isinstance(fault, NotFetchedError)
+    assert "stopped" in str(fault)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    assert not folder.exists()
+
+
+def test_a_repository_that_stalls_for_long_is_given_up(
+    ivy: tuple[dict[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that says nothing more and does not end is ended."""
+    environment, program = ivy
+    monkeypatch.setattr(maven, "_TIMEOUT_SECONDS", 0.3)
+    plays(program, "echo resolving; exec sleep 600\n")
+    with pytest.raises(NotFetchedError, match=r"(?s)not fetched within 0.3 s.*IVY_SETTINGS") as caught:
+        fetch_jars([TOOL], tmp_path / "cache" / "tool", environment=environment)
+    assert caught.value.retryable
+
+
+def test_the_wait_for_another_that_fetches_can_be_stopped(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """Two runs that start at once fetch once; the one that waits can be ended."""
+    folder = tmp_path / "cache" / "tool"
+    folder.parent.mkdir()
+    with (folder.parent / ".tool.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stop, said = threading.Event(), []
+
+        def tell(text: str) -> None:
+            said.append(text)
+            stop.set()
+
+        with pytest.raises(ClusterError, match="stopped"):
+            fetch_jars([TOOL], folder, environment=ivy[0], stop=stop, tell=tell)
+    assert "waiting for another process" in said[0]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,33 @@ def test_what_needs_a_running_cluster_says_how_to_start_it(tmp_path: Path) -> No
     """A program cannot be run inside a network that is not there."""
     with pytest.raises(ClusterError, match="start it with: penstock kubernetes start"):
         LocalCluster(tmp_path / "cluster").command(["true"])
+
+
+@pytest.mark.usefixtures("_can_start")
+def test_two_starts_at_once_give_one_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The second waits until the first is up, and starts nothing."""
+    begun, go_on, started = threading.Event(), threading.Event(), []
+
+    def write(plan: NodePlan) -> None:
+        started.append(plan.folder)
+        begun.set()
+        assert go_on.wait(20.0)
+
+    def is_up(cluster: LocalCluster) -> object:
+        return object() if (cluster.folder / "up").exists() else None
+
+    monkeypatch.setattr(NodePlan, "write", write)
+    monkeypatch.setattr(LocalCluster, "_process", is_up)
+    monkeypatch.setattr(LocalCluster, "_start_keeper", lambda cluster: (cluster.folder / "up").touch())
+    monkeypatch.setattr(LocalCluster, "_wait_until_ready", lambda *_: None)
+    monkeypatch.setattr(LocalCluster, "status", lambda cluster: (cluster.folder / "up").exists())
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(LocalCluster(tmp_path / "cluster").start)
+        assert begun.wait(20.0)
+        second = pool.submit(LocalCluster(tmp_path / "cluster").start)
+        wait([second], timeout=0.2)
+        assert not second.done()
+        go_on.set()
+        assert first.result(20.0)
+        assert second.result(20.0)
+    assert started == [tmp_path / "cluster"]

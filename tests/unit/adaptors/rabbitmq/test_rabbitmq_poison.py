@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ from pika import BasicProperties
 from pika.spec import Basic
 
 from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
+from penstock.adaptors.rabbitmq import poison_file
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
 from penstock.adaptors.rabbitmq.message import Message
+from penstock.adaptors.rabbitmq.poison_file import PoisonFile
 from penstock.adaptors.rabbitmq.queue_tap import QueueTap
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import read
@@ -63,6 +67,54 @@ def test_unreadable_properties_are_counted_and_named(tmp_path: Path, caplog: pyt
     assert consumer.unreadable == 50
     lines = [record.getMessage() for record in caplog.records if "timestamp" in record.getMessage()]
     assert [line.split()[0] for line in lines] == ["1", "10"]
+
+
+def test_what_cannot_be_read_is_set_aside_where_the_user_can_see_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A private file beside the spool has what was wrong, and how the message can be found; the log names the file."""
+    spool = Spool(tmp_path / "spool")
+    consumer = SpoolingConsumer(NOBODY, "q", spool, prefetch=10, max_bytes=10_000)
+    consumer._on_message(None, DELIVERED, BasicProperties(timestamp=1_767_225_600), b"good")
+    path = tmp_path / "spool" / "poison.jsonl"
+    assert not path.exists()
+    consumer._on_message(None, DELIVERED, BasicProperties(timestamp=2**50, message_id="m7"), b"body" * 1000)
+    spool.close()
+    (line,) = path.read_text().splitlines()
+    found = json.loads(line)
+    assert (found["identity"], found["body_bytes"], found["routing_key"]) == ("id:m7", 4000, "k")
+    assert base64.b64decode(found["body_begins"]) == b"body" * 50
+    assert str(2**50) in found["unreadable"][0]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert str(path) in caplog.text
+
+
+def test_what_is_set_aside_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In messages and in bytes, also by a query that is started again."""
+    monkeypatch.setattr(poison_file, "MOST_MESSAGES", 5)
+    message = Message.of(DELIVERED, BasicProperties(timestamp=2**50), b"x" * 10_000)
+    path = tmp_path / "poison.jsonl"
+    for _ in range(2):
+        again = PoisonFile(path)
+        for _ in range(4):
+            again.add(message)
+    assert len(path.read_text().splitlines()) == 5
+    monkeypatch.setattr(poison_file, "MOST_BYTES", path.stat().st_size + 10)
+    monkeypatch.setattr(poison_file, "MOST_MESSAGES", 500)
+    PoisonFile(path).add(message)
+    assert len(path.read_text().splitlines()) == 5
+
+
+def test_a_disk_that_takes_nothing_does_not_stop_the_stream(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One line of the log says that nothing is set aside."""
+    message = Message.of(DELIVERED, BasicProperties(timestamp=2**50), b"")
+    file = PoisonFile(tmp_path / "none" / "poison.jsonl")
+    file.add(message)
+    file.add(message)
+    assert len(caplog.records) == 1
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    PoisonFile(tmp_path / "link").add(message)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_tap_takes_no_time_from_beyond_the_calendar() -> None:
