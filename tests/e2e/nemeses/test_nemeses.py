@@ -50,7 +50,10 @@ BATCHES_PER_FAULT = 2
 @pytest.mark.timeout(1800)
 def test_faults_of_each_sort_lose_and_double_nothing(tmp_path: Path) -> None:
     """60,000 numbers, seven kinds of faults: each number comes out once, in its place, and all counts are exact."""
-    check_under_faults(tmp_path, OF_EACH_SORT, times=1, records=60_000, seed=SEED, seconds_per_fault=8.0)
+    # Records go on coming out while a clock is set or a disk is full: smaller batches leave some for the last fault.
+    check_under_faults(
+        tmp_path, OF_EACH_SORT, times=1, records=60_000, seed=SEED, seconds_per_fault=8.0, batches_per_fault=6
+    )
 
 
 @pytest.mark.long
@@ -71,11 +74,11 @@ def test_each_kind_of_fault_ten_times_loses_and_doubles_nothing(tmp_path: Path, 
 
 def check_under_faults(
     folder: Path, kinds: Sequence[str], *, times: int, records: int, seed: int,
-    seconds_per_fault: float = SECONDS_PER_FAULT,
+    seconds_per_fault: float = SECONDS_PER_FAULT, batches_per_fault: int = BATCHES_PER_FAULT,
 ) -> None:  # fmt: skip
     """Run the records through the faults and judge what came out."""
     plan = plan_faults(kinds, times, records, seed)
-    most_in_batch = records // (BATCHES_PER_FAULT * (len(plan) + 2))
+    most_in_batch = records // (batches_per_fault * (len(plan) + 2))
     rate = max(1, int(records / (seconds_per_fault * (len(plan) + 2))))
     records += -records % rate  # a whole number of seconds
     began = time.monotonic()
