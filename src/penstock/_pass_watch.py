@@ -50,7 +50,8 @@ class PassWatch:
         self._most_silent = max(_LEAST_SECONDS, _PASSES * interval_seconds)
         self._look_seconds, self._monotonic = look_seconds, monotonic
         self._passed_at = monotonic()
-        self._are_open = False
+        self._opened_after: float | None = None
+        """The pass that they were opened after; None: they were not. While they are, another may succeed."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-pass-watch", daemon=True)
 
@@ -66,19 +67,20 @@ class PassWatch:
 
     def passed(self) -> None:
         """Take note that a pass succeeded."""
-        self._passed_at, self._are_open = self._monotonic(), False
+        self._passed_at = self._monotonic()
 
     def look(self) -> None:
         """Look once."""
-        silent_seconds = self._monotonic() - self._passed_at
-        if self._are_open or silent_seconds <= self._most_silent:
+        passed_at = self._passed_at
+        silent_seconds = self._monotonic() - passed_at
+        if self._opened_after == passed_at or silent_seconds <= self._most_silent:
             return
         try:
             self._open_shares()
         except Exception:  # the query goes on; the next look tries again
             _LOG.exception("%s: CPU shares could not be opened", self._operator)
             return
-        self._are_open = True
+        self._opened_after = passed_at
         _LOG.warning("%s: no pass succeeded for %.0f s: CPU shares were opened", self._operator, silent_seconds)
 
     def _run(self) -> None:
