@@ -218,6 +218,7 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:  # what an earlier run has found is not of this one
         (folder / f"{name}.json").unlink(missing_ok=True)
+    has_died = False
     waiting, running = list(names), dict[str, subprocess.Popen[bytes]]()
     with contextlib.ExitStack() as logs, ended(running):
         while waiting or running:
@@ -230,9 +231,15 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
             time.sleep(1.0)
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 code = running.pop(name).returncode
-                if code not in (0, 1):
+                if code not in (0, 1) or (code == 1 and not has_findings(folder / f"{name}.json")):
+                    has_died = True
                     print(f"{name} ended with {code}: see {folder / f'{name}.log'}", flush=True)
-    return summary(names, folder)
+    return max(summary(names, folder), 1 if has_died else 0)
+
+
+def has_findings(counts: Path) -> bool:
+    """Whether a reader has written down that it found something; Python's own end for a fault has the same code."""
+    return counts.exists() and bool(json.loads(counts.read_text(encoding="utf-8"))["findings"])
 
 
 @contextlib.contextmanager
@@ -256,12 +263,12 @@ def ended(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
 
 def summary(names: list[str], folder: Path) -> int:
     """Print the counts; gives the exit code."""
-    has_findings = False
+    is_bad = False
     for name in names:
         path = folder / f"{name}.json"
         if not path.exists():
             print(f"{name}: no counts; see {folder / f'{name}.log'}")
-            has_findings = True
+            is_bad = True
             continue
         counts = json.loads(path.read_text(encoding="utf-8"))
         print(f"{name}: {counts['inputs']:,} inputs in {counts['cpu_seconds']:,.0f} s of CPU, memory "
@@ -269,12 +276,12 @@ def summary(names: list[str], folder: Path) -> int:
         if counts["skipped"]:
             print(f"  skipped: {counts['skipped']}")
         for place, file in counts["findings"].items():
-            has_findings = True
+            is_bad = True
             print(f"  {place} {file and folder / file}")
             if file:
                 said = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
                 print("\n".join(f"    {line[:LINE_SHOWN]}" for line in said[-LINES_SHOWN:]))
-    return 1 if has_findings else 0
+    return 1 if is_bad else 0
 
 
 def main() -> int:
