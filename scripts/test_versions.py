@@ -84,7 +84,11 @@ def command(report: Path, arguments: Sequence[str], *, is_quick: bool = False) -
 
 def run(version: str, arguments: Sequence[str], *, is_quick: bool = False) -> ElementTree.Element | None:
     """Run the tests on one Spark. Return pytest's report; None: there is none."""
-    environment = environment_with(install(version))
+    try:
+        environment = environment_with(install(version))
+    except subprocess.CalledProcessError:  # the others can be tried all the same
+        print(f"penstock: Spark {version} cannot be installed; pip says why above", flush=True)
+        return None
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         subprocess.run(command(report, arguments, is_quick=is_quick), env=environment, check=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -121,6 +122,32 @@ def test_a_version_without_a_report_fails_the_run(script: ModuleType, monkeypatc
     monkeypatch.setattr(script, "run", lambda *_, **__: None)
     monkeypatch.setattr(script, "java_version", lambda: "17")
     assert script.main([]) == 1
+
+
+def test_a_version_that_cannot_be_installed_keeps_no_other_from_being_tried(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has a row that says so, and the run fails."""
+
+    def install(version: str) -> Path:
+        if version == script.SPARKS["3.5"]:
+            raise subprocess.CalledProcessError(1, ["pip"])
+        return Path("/cache") / version
+
+    def passed(given: list[str], **_: object) -> None:
+        (name,) = [argument for argument in given if argument.startswith("--junitxml=")]
+        ElementTree.ElementTree(report(*everything_passed(script))).write(name.removeprefix("--junitxml="))
+
+    monkeypatch.setattr(script, "install", install)
+    monkeypatch.setattr(script.subprocess, "run", passed)
+    monkeypatch.setattr(script, "java_version", lambda: "17")
+    assert script.main(["3.5", "4.3", "--quick"]) == 1
+    said = capsys.readouterr().out
+    assert f"penstock: Spark {script.SPARKS['3.5']} cannot be installed; pip says why above" in said
+    assert (
+        f"| {script.SPARKS['3.5']} | not run | not run | not run |\n| {script.SPARKS['4.3']} | yes | yes | yes |"
+        in said
+    )
 
 
 def test_every_version_that_is_tried_has_a_row_in_the_documents(script: ModuleType) -> None:
