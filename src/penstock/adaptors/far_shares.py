@@ -108,9 +108,13 @@ class FarShares:
             if self._is_leaving or self._share is None:
                 return
             self._is_leaving = True
-        _log.warning("executors of this host are left to the penstock agent of the host: %s", "; ".join(here.faults))
         # Whoever asks for the share is not to wait for that, and the place is ours until it is done.
-        threading.Thread(target=self._give_up, args=(here,), name="penstock-far-shares", daemon=True).start()
+        try:
+            threading.Thread(target=self._give_up, args=(here,), name="penstock-far-shares", daemon=True).start()
+        except RuntimeError:  # the machine allows no further thread: the cap must still follow, until it does
+            self._is_leaving = False
+            return
+        _log.warning("executors of this host are left to the penstock agent of the host: %s", "; ".join(here.faults))
 
     def _give_up(self, here: CountedShares) -> None:
         try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,40 @@ def test_executors_that_the_driver_may_not_move_are_left_to_the_agent_of_the_hos
     assert (shares.read(), shares.faults) == (None, ())
     shares.release()
     assert shares.share is None
+
+
+def test_a_host_that_cannot_be_left_now_is_held_on_and_left_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the machine allows no further thread the driver's cap is not stuck: it follows until it is given up."""
+    kernel = FakeKernel(tmp_path, "v1")
+    name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    kernel.spawn(100, command=f"java {name} --executor-id 3 --app-id app")
+    hierarchy = find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel)
+    here = CountedShares("a", "app", hierarchy, look_every_seconds=60.0, lease_seconds=60.0)
+    shares = FarShares("app", Allocation(4), 2, here)
+    shares.apply(Allocation(2, 0.25))
+    assert here.folder is not None
+    assert here._watcher is not None
+    kernel.spawn(200, command=f"java {name} --executor-id 4 --app-id app")
+    kernel.forbidden.add(f"{here.folder}/cgroup.procs")
+    here._watcher.look()
+    with monkeypatch.context() as scarce:
+
+        def refuse(_: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        scarce.setattr(threading.Thread, "start", refuse)
+        assert shares.share == ExecutorShare("app", 0.5, place(), ("3",))
+        shares.apply(Allocation(2, 0.5))
+        reading = shares.read()
+        assert reading is not None
+        assert reading.quota_cores == 1.0
+    deadline = time.monotonic() + 60.0
+    while shares.share != ExecutorShare("app", 1.0):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    shares.release()
 
 
 def test_a_driver_without_rights_leaves_its_host_to_the_agent_there(monkeypatch: pytest.MonkeyPatch) -> None:
