@@ -117,6 +117,10 @@ def hold_executors(
         shares, notes = _open_shares(application, operator, limits.top, watch, has_master=has_master)
     except NoCpuSharesError as fault:
         return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), why_no_shares=fault.reason)
+    except BaseException:
+        if watch is not None:  # nobody else has it
+            watch.stop()
+        raise
     return HeldExecutors(shares, watch, notes, why_no_shares=None)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.adaptors import cgroups
+from penstock.adaptors import cgroups, cpu_shares
 from penstock.adaptors.cgroups import CgroupsUnavailableError
 from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
 from penstock.adaptors.kubernetes.api import ClusterAccess
@@ -66,3 +66,31 @@ def test_pods_that_cannot_be_seen_are_a_note_and_control_groups_are_no_way_out(
     assert note.startswith(begin)
     assert "no login for the Kubernetes API" in note
     assert (found.shares, found.watch) == (None, None)
+
+
+def test_pods_are_looked_at_no_more_where_their_shares_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has the watch then to stop it."""
+    watches: list[RecordingWatch] = []
+
+    def pods(*_: object) -> RecordingWatch:
+        watches.append(RecordingWatch())
+        return watches[-1]
+
+    def fail(*_: object) -> Any:
+        raise ConfigurationError("cpu: '1X' is no amount of CPU", field="cpu")
+
+    monkeypatch.setattr(cpu_shares, "_pods", pods)
+    monkeypatch.setattr(cpu_shares, "_of_pods", fail)
+    with pytest.raises(ConfigurationError, match="1X"):
+        held("k8s://https://h:6443", SHARES)
+    assert [watch.is_stopped for watch in watches] == [True]
+
+
+class RecordingWatch:
+    """Notes whether it was stopped."""
+
+    is_stopped = False
+
+    def stop(self) -> None:
+        """Look no more."""
+        self.is_stopped = True
