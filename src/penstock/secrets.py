@@ -19,7 +19,8 @@ _BETWEEN_WORDS = re.compile(r"[^a-z0-9]")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _LAST_WORDS = frozenset({"pass", "auth", "passcode"})
 """Say what an option is where they come last: `auth.login.retry` and `passes` are no secrets, `redis.auth` is one."""
-_JOINED_PASS = re.compile(r"(?:db|pg|user|login|auth|smtp|mail|ftp|admin|root|my|key|store|keystore|truststore)pass")
+_BEFORE_PASS = r"(?:db|pg|user|login|auth|smtp|mail|ftp|admin|root|my|key|store|keystore|truststore)"
+_JOINED_PASS = re.compile(rf"{_BEFORE_PASS}pass")
 _OF_SECRET_KEYS = frozenset({
     "ssl", "tls", "client", "server", "signing", "signature", "encryption", "decryption", "master", "storage", "ssh",
     "rsa", "cert", "certificate", "hmac", "aes",
@@ -29,20 +30,20 @@ _OF_SECRET_KEYS = frozenset({
 _VALUE = (
     r"(?:\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
     # Without quotes it may hold blanks: up to what looks like the next name, or to the end.
-    r"|(?:(?![,\s]{1,8}[\"']?[\w.-]{1,100}[\"']?\s{0,8}[=:])[^;&\n])+)"
+    r"|(?:(?![,\s]{1,8}\\{0,4}[\"']?[\w.-]{1,100}\\{0,4}[\"']?\s{0,8}[=:])[^;&\n])+)"
 )
 _SECRET_NAMES = (
-    r"(?:password|passwd|passphrase|passcode|pwd|secret|token|(?:api|access|account|private)[_-]?key"
-    r"|sharedaccess(?:key|signature))"
+    r"(?:password|passwd|passphrase|passcode|pwd|secret(?:[._-]?(?:access[._-]?)?key)?|token"
+    r"|(?:api|access|account|private)[._-]?key|sharedaccess(?:key|signature))"
 )
 
 _IN_VALUES = (
     # amqp://user:password@host, jdbc:postgresql://user:password@host; a port is no password
     (re.compile(r"(://[^:/@\s\[]*):(?!\d{1,5}(?:[/?#,;\s]|$))(?:(?!://)\S)*@"), rf"\1:{HIDDEN}@"),
     # AccountKey=...; in a connection string, password=... of a JDBC address, password: ... in YAML or JSON
-    (re.compile(rf"(?i)({_SECRET_NAMES}[\"']?\s{{0,8}}(?:=|:(?!:|//))[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)({_SECRET_NAMES}\\{{0,4}}[\"']?\s{{0,8}}(?:=|:(?!:|//))[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
     # ?sig=... of a signed address, pass=... and auth=...: the whole name or its last part
-    (re.compile(rf"(?i)((?<![a-z0-9])(?:sig|pass|auth)\s{{0,8}}=[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)((?<![a-z0-9])(?:sig|{_BEFORE_PASS}?pass|auth)\s{{0,8}}=[ \t]{{0,8}}){_VALUE}"), rf"\1{HIDDEN}"),
     # The same with a colon, where it cannot be a sentence
     (
         re.compile(

@@ -80,6 +80,11 @@ def test_other_names(name: str) -> None:
         "see amqp://u:abra/cadabra@h, or amqp://v:abra/cadabra@i",
         "token=abra,cadabra",
         'password="abra\\" cadabra" x=1',
+        '{"sink": "{\\"password\\": \\"abra cadabra\\", \\"x\\": 1}"}',
+        "fs.s3a.secret.key=cadabra",
+        "aws_secret_access_key = cadabra",
+        "secretKey: cadabra",
+        "user=u dbpass=cadabra",
     ],
 )
 def test_secrets_inside_values_are_hidden(value: str) -> None:
@@ -114,6 +119,8 @@ def test_what_stands_beside_a_secret_can_still_be_read() -> None:
         "jdbc:sqlserver://h;user=a;password=***;encrypt=true"
     )
     assert without_secrets("x?sig=abc&y=2") == "x?sig=***&y=2"
+    assert without_secrets('{\\"password\\": \\"a b\\", \\"x\\": 1}') == '{\\"password\\": ***, \\"x\\": 1}'
+    assert without_secrets("secret.key=abc user=u") == "secret.key=*** user=u"
 
 
 def test_secrets_are_found_however_deep_they_lie() -> None:
