@@ -30,7 +30,7 @@ def executor_room(quotas: Iterable[Mapping[str, Any]], another: Spec, pods: Sequ
         The spec of a pod for another executor.
     pods
         The specs of the executors' pods that have not ended. They may have less than what was asked for, by their CPU
-        share, and are to be able to have it again.
+        share, and are to be able to have it again. What they have beyond it, such as memory, they keep.
     """
     bounds = (bound for quota in quotas if _counts(quota, another) for bound in _bounds(quota, another, pods))
     least = min(bounds, key=lambda bound: bound[0], default=None)
@@ -48,8 +48,10 @@ def _bounds(quota: Mapping[str, Any], another: Spec, pods: Sequence[Spec]) -> It
         takes = _amount(another, kind)
         if not takes:
             continue
-        others = max(0.0, _number(kind, used[key]) - sum(_amount(pod, kind) for pod in pods))
-        most = max(0, int((_number(kind, text) - others) / takes + 1e-9))
+        own = [_amount(pod, kind) for pod in pods]
+        others = max(0.0, _number(kind, used[key]) - sum(own))
+        beyond = sum(max(0.0, amount - takes) for amount in own)
+        most = max(0, int((_number(kind, text) - others - beyond) / takes + 1e-9))
         name, space = quota["metadata"]["name"], quota["metadata"].get("namespace", "")
         yield (
             most,

@@ -99,6 +99,16 @@ def test_executors_with_a_smaller_share_are_to_have_the_whole_again() -> None:
     assert room.executors == 3
 
 
+def test_what_executors_have_beyond_what_was_asked_for_is_not_there_for_others() -> None:
+    """Two have got more memory in place, and keep it: of 4480 Mi three use 3584, so a fourth finds room, no fifth."""
+    grown = {kind: {**amounts, "memory": "1344Mi"} for kind, amounts in WHOLE.items()}
+    pods = [described("1", wanted=WHOLE), described("2", wanted=grown), described("3", wanted=grown)]
+    room = room_of(a_quota({"memory": "4480Mi"}, {"memory": "3584Mi"}), pods=pods)
+    assert room is not None
+    assert room.executors == 4
+    assert "others use 0;" in room.reason
+
+
 def test_the_tightest_of_several_quotas_is_named_and_all_pages_are_read() -> None:
     """A page has at most 500."""
     core = FakeNamespace([a_quota({"pods": "9"}), a_quota({"pods": "2"}, name="tight")], [described("1", wanted=WHOLE)])
