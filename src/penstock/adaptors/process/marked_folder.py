@@ -50,8 +50,10 @@ def starting_alone(folder: Path) -> Iterator[None]:
     Raises
     ------
     ConfigurationError
-        There is no room for it.
+        There is no place for it.
     """
+    if not folder.name:
+        raise ConfigurationError(f"--folder: {folder} cannot be used; give a folder below it", field="--folder")
     lock_file = folder.with_name(f".{folder.name}.lock")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
