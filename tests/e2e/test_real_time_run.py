@@ -132,5 +132,6 @@ def test_every_find_comes_out_soon_and_cpu_is_chosen_by_the_per_record_model(tmp
     lower = [d for d in decisions if d.is_change and d.target.cpu_share < d.current.cpu_share]
     assert lower, f"no plan took any CPU away: {changes}"
     assert result["capacity_seconds"] < result["static_capacity_seconds"]
-    assert result["objective"]["met_steady"], "the bound was broken"
+    # In real-time mode a start-up is not counted apart: the bound holds for all records.
+    assert result["objective"]["met"], "the bound was broken"
     run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
