@@ -47,6 +47,10 @@ LONGEST_SHOWN = 20_000
 """Letters of an input in the file of a finding."""
 LINES_SHOWN, LINE_SHOWN = 12, 2000
 """Of a finding, in the summary."""
+END_SECONDS = 20.0
+"""How long a reader may take to end when it is told to: one that hangs in C never hears of it."""
+STOPPED = 130
+"""Exit code after Ctrl-C or SIGTERM, as a shell's."""
 ROUND = 2000
 """Inputs of one round without Atheris: Hypothesis remembers those that it has tried."""
 
@@ -219,6 +223,8 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
     for name in names:  # what an earlier run has found is not of this one
         (folder / f"{name}.json").unlink(missing_ok=True)
     waiting, running = list(names), dict[str, subprocess.Popen[bytes]]()
+    broken = list[str]()
+    is_through = False
     with contextlib.ExitStack() as logs, ended(running):
         while waiting or running:
             while waiting and len(running) < arguments.jobs:
@@ -230,9 +236,18 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
             time.sleep(1.0)
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 code = running.pop(name).returncode
-                if code not in (0, 1):
+                if code != (1 if found_by(name, folder) else 0):  # what it has counted so far is not all
+                    broken.append(name)
                     print(f"{name} ended with {code}: see {folder / f'{name}.log'}", flush=True)
-    return summary(names, folder)
+        is_through = True
+    code = summary(names, folder)
+    return (1 if broken else code) if is_through else STOPPED
+
+
+def found_by(name: str, folder: Path) -> bool:
+    """Whether a reader that has ended wrote down findings."""
+    path = folder / f"{name}.json"
+    return path.exists() and bool(json.loads(path.read_text(encoding="utf-8"))["findings"])
 
 
 @contextlib.contextmanager
@@ -251,7 +266,11 @@ def ended(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
         for process in running.values():
             process.terminate()
         for process in running.values():
-            process.wait()
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def summary(names: list[str], folder: Path) -> int:

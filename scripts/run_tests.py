@@ -42,6 +42,8 @@ FUZZ_MOST_SECONDS = 1800.0
 
 # What pytest's exit codes mean: https://docs.pytest.org/en/stable/reference/exit-codes.html
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
+IN_ORDER = {PASSED, FAILED, NOTHING_COLLECTED}
+"""Any other code: interrupted, or wrong arguments."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ def fuzz() -> Result:
     for number, handler in old.items():
         signal.signal(number, handler)
     counts = "no findings" if code == PASSED else "failed: the findings and their inputs stand above"
+    if code not in IN_ORDER:
+        counts = f"ended with exit code {code}"
     return Result(Part(FUZZ, ""), code, time.monotonic() - began, None, counts)
 
 
@@ -199,11 +203,13 @@ def main(arguments: Sequence[str]) -> int:
             continue
         print(f"\npenstock: tests, part {part.name!r}: {part.marks}", flush=True)
         results.append(run(part, others, chosen.marks))
-        if results[-1].code not in {PASSED, FAILED, NOTHING_COLLECTED}:  # interrupted, or wrong arguments
+        if results[-1].code not in IN_ORDER:
             break
         if part is PARTS[0] and wants_fuzz:
             print(f"\npenstock: tests, part {FUZZ!r}: {FUZZ_SECONDS} s of random inputs for each reader", flush=True)
             results.append(fuzz())
+            if results[-1].code not in IN_ORDER:
+                break
     code = verdict([result.code for result in results])
     print(f"\npenstock: tests {'passed' if code == PASSED else 'NOT passed'}")
     for result in results:

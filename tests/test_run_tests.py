@@ -142,3 +142,17 @@ def test_random_inputs_are_a_part_that_can_fail(project: Path, code: int, said: 
     assert alone.returncode == code
     assert said in alone.stdout
     assert "fuzz" not in run(project, "--part", "computed").stdout
+
+
+def test_random_inputs_that_were_stopped_end_it(project: Path) -> None:
+    """Whoever pressed Ctrl-C does not wait for the core."""
+    (project / "scripts").mkdir()
+    (project / "scripts" / "fuzz.py").write_text("import sys\nsys.exit(130)\n")
+    environment = {**os.environ, "PYTEST_ADDOPTS": "-p no:cacheprovider --numprocesses=0"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], cwd=project, env=environment, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert "fuzz:     ended with exit code 130" in done.stdout
+    assert "core" not in done.stdout
