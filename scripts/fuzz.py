@@ -47,6 +47,10 @@ LONGEST_SHOWN = 20_000
 """Letters of an input in the file of a finding."""
 LINES_SHOWN, LINE_SHOWN = 12, 2000
 """Of a finding, in the summary."""
+END_SECONDS = 20.0
+"""How long a reader may take to end when it is told to: one that hangs in C never hears of it."""
+STOPPED = 130
+"""Exit code after Ctrl-C or SIGTERM, as a shell's."""
 ROUND = 2000
 """Inputs of one round without Atheris: Hypothesis remembers those that it has tried."""
 
@@ -218,8 +222,9 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:  # what an earlier run has found is not of this one
         (folder / f"{name}.json").unlink(missing_ok=True)
-    has_died = False
     waiting, running = list(names), dict[str, subprocess.Popen[bytes]]()
+    broken = list[str]()
+    is_through = False
     with contextlib.ExitStack() as logs, ended(running):
         while waiting or running:
             while waiting and len(running) < arguments.jobs:
@@ -231,15 +236,18 @@ def run_all(names: list[str], arguments: argparse.Namespace) -> int:
             time.sleep(1.0)
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 code = running.pop(name).returncode
-                if code not in (0, 1) or (code == 1 and not has_findings(folder / f"{name}.json")):
-                    has_died = True
+                if code != (1 if found_by(name, folder) else 0):  # what it has counted so far is not all
+                    broken.append(name)
                     print(f"{name} ended with {code}: see {folder / f'{name}.log'}", flush=True)
-    return max(summary(names, folder), 1 if has_died else 0)
+        is_through = True
+    code = summary(names, folder)
+    return (1 if broken else code) if is_through else STOPPED
 
 
-def has_findings(counts: Path) -> bool:
-    """Whether a reader has written down that it found something; Python's own end for a fault has the same code."""
-    return counts.exists() and bool(json.loads(counts.read_text(encoding="utf-8"))["findings"])
+def found_by(name: str, folder: Path) -> bool:
+    """Whether a reader that has ended wrote down findings."""
+    path = folder / f"{name}.json"
+    return path.exists() and bool(json.loads(path.read_text(encoding="utf-8"))["findings"])
 
 
 @contextlib.contextmanager
@@ -258,17 +266,21 @@ def ended(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
         for process in running.values():
             process.terminate()
         for process in running.values():
-            process.wait()
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def summary(names: list[str], folder: Path) -> int:
     """Print the counts; gives the exit code."""
-    is_bad = False
+    has_findings = False
     for name in names:
         path = folder / f"{name}.json"
         if not path.exists():
             print(f"{name}: no counts; see {folder / f'{name}.log'}")
-            is_bad = True
+            has_findings = True
             continue
         counts = json.loads(path.read_text(encoding="utf-8"))
         print(f"{name}: {counts['inputs']:,} inputs in {counts['cpu_seconds']:,.0f} s of CPU, memory "
@@ -276,12 +288,12 @@ def summary(names: list[str], folder: Path) -> int:
         if counts["skipped"]:
             print(f"  skipped: {counts['skipped']}")
         for place, file in counts["findings"].items():
-            is_bad = True
+            has_findings = True
             print(f"  {place} {file and folder / file}")
             if file:
                 said = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
                 print("\n".join(f"    {line[:LINE_SHOWN]}" for line in said[-LINES_SHOWN:]))
-    return 1 if is_bad else 0
+    return 1 if has_findings else 0
 
 
 def main() -> int:

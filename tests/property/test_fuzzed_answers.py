@@ -39,6 +39,8 @@ from penstock.arrivals.due import ReplayOffset
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.latency_map import read_latency_map
 from penstock.measuring.sample import Sample
+from penstock.performance.cpu_demand_learning import CpuDemandLearner
+from penstock.policies.mead.kept_demand import cpu_from_text, from_text
 from penstock.records import ExecutorShare, HeldOnHost, SourceProgress, decode
 from penstock.rules.text import parse_text
 from penstock.service.address_file import read_address
@@ -330,3 +332,23 @@ def test_what_yarn_says_of_its_queues_and_nodes(answers: dict[str, Any]) -> None
     except MetricSourceError:
         return
     assert room is None or (isinstance(room.executors, int) and room.executors >= 0)
+
+
+sums = numbers | st.floats(1e-3, 1e6) | st.sampled_from((12.0, 1e-200, 1e200, 5e-324, 10**400))
+
+
+@quick
+@given(st.lists(sums, min_size=7, max_size=7) | structures, st.lists(st.lists(sums, min_size=6, max_size=6)))
+@example([12.0, 6.0, 4.8, 1200.0, 0.97, 240.0, 60000.0], [[100.0, 50, 0.4, 1, 1.0, 90.0]])
+def test_what_an_earlier_run_was_taught(windows: Any, batches: list[Any]) -> None:
+    """A demand comes of it, as of what is measured after it; or it is learnt anew."""
+    kept = json.dumps({"version": 1, "query": "q", "windows": windows, "batches": batches})
+    from_text("q", kept)
+    memory = cpu_from_text("q", kept)
+    if memory is None:
+        return
+    learner = CpuDemandLearner()
+    learner.begin_with(memory)
+    assert learner.learnt().cpu_seconds > 0.0
+    learner.observe(0.5, 100.0)
+    assert learner.learnt().cpu_seconds > 0.0

@@ -6,9 +6,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,37 +22,48 @@ def test_inputs_are_those_that_came_to_the_reader(tmp_path: Path) -> None:
     assert 0.5 * counts["tried"] < counts["inputs"] <= counts["tried"]
 
 
-def try_toy(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
-    """Let the script give a second of inputs to one reader, which does this with a number."""
+def with_toy_reader(folder: Path, body: str) -> list[str]:
+    """The command that gives inputs to a reader with this body alone."""
     script = (ROOT / "scripts" / "fuzz.py").read_text()
-    found = tmp_path / "fuzz.py"
     reader = (
-        "import os\n\nfrom hypothesis import given, settings, strategies as st\n\n"
-        "@settings(max_examples=5)\n@given(st.integers())\n"
-        f"def test_numbers(number):\n    {body}\n"
+        "import os, signal, time\n"
+        "from hypothesis import given, settings, strategies as st\n\n"
+        f"@settings(max_examples=5, deadline=None)\n@given(st.integers())\ndef test_numbers(number):\n    {body}\n"
     )
-    (tmp_path / "toy_reader.py").write_text(reader)
+    (folder / "toy_reader.py").write_text(reader)
     begin, end = script.index("MODULES = "), script.index("INSTRUMENTED")
-    found.write_text(
-        f'{script[:begin]}MODULES = ("toy_reader",)\nsys.path.insert(0, {str(tmp_path)!r})\n{script[end:]}'
-    )
-    command = [sys.executable, str(found), "--seconds", "1", "--folder", str(tmp_path / "out")]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    text = f'{script[:begin]}MODULES = ("toy_reader",)\nsys.path.insert(0, {str(folder)!r})\n{script[end:]}'
+    (folder / "fuzz.py").write_text(text.replace("END_SECONDS = 20.0", "END_SECONDS = 0.5"))
+    return [sys.executable, str(folder / "fuzz.py"), "--seconds", "1", "--folder", str(folder / "out")]
 
 
 def test_a_finding_is_shown_with_its_input(tmp_path: Path) -> None:
     """Whoever sees the test fail can try the input again; the script ends by itself."""
-    done = try_toy(tmp_path, "assert number != 0, 'nought'")
+    command = with_toy_reader(tmp_path, "assert number != 0, 'nought'")
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "AssertionError: nought" in done.stdout
     assert "the input: (0, {})" in done.stdout or "'number': 0" in done.stdout
 
 
-@pytest.mark.parametrize("code", [1, 7])
-def test_a_reader_that_dies_before_its_time_is_a_failure(tmp_path: Path, code: int) -> None:
-    """Though it has written counts without a finding by then: what it had still to try was not tried."""
-    counts = tmp_path / "out" / "numbers.json"
-    done = try_toy(tmp_path, f"os.path.exists({str(counts)!r}) and os._exit({code})")
-    assert json.loads(counts.read_text())["findings"] == {}
+def test_a_reader_that_dies_is_a_failure(tmp_path: Path) -> None:
+    """What it counted before has no finding; its end is one."""
+    command = with_toy_reader(tmp_path, "number and os.kill(os.getpid(), signal.SIGKILL)")
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1, done.stdout
-    assert f"numbers ended with {code}" in done.stdout
+    assert "numbers ended with -9" in done.stdout
+
+
+def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
+    """Also one in C, which no signal reaches. What was stopped has not passed."""
+    there = tmp_path / "there"
+    body = f"signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}}); open({str(there)!r}, 'w'); time.sleep(600)"
+    with subprocess.Popen(with_toy_reader(tmp_path, body), stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60.0
+        while not there.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.terminate()
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "stopped" in output

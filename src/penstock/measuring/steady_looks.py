@@ -32,6 +32,8 @@ class SteadyLooks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begin = clock.now() - clock.monotonic()
+        self._batch_by = 0.0
+        """What the clock was set by when the newest batch ended: the next one may have begun by that clock."""
 
     def now(self) -> float:
         """Return the present instant."""
@@ -40,20 +42,24 @@ class SteadyLooks:
     def steady(self, look: Telemetry) -> Telemetry:
         """Return a look that was taken a moment ago, moved to the clock that goes on evenly."""
         by = self._set_by()
-        if by == 0.0:
+        if by == self._batch_by == 0.0:
             return look
         cpu = None if look.cpu is None else replace(look.cpu, at=look.cpu.at - by)
         at = look.at - by
-        return replace(look, at=at, cpu=cpu, batches=tuple(_moved(batch, by, at) for batch in look.batches))
+        return replace(look, at=at, cpu=cpu, batches=tuple(self._moved(batch, by, at) for batch in look.batches))
 
     def _set_by(self) -> float:
         by = self._clock.now() - self._clock.monotonic() - self._begin
         return by if abs(by) >= _LEAST_SECONDS else 0.0
 
-
-def _moved(batch: BatchProgress, by: float, at: float) -> BatchProgress:
-    """A batch that ended by now. One that ended before the clock was set keeps its instants."""
-    ends = [end for end in (batch.ended_at - by, batch.ended_at) if end <= at + _LEAST_SECONDS]
-    if not ends or max(ends) == batch.ended_at:
-        return batch
-    return replace(batch, started_at=batch.started_at - by, ended_at=batch.ended_at - by)
+    def _moved(self, batch: BatchProgress, by: float, at: float) -> BatchProgress:
+        """A batch that ended by now. One that ended before the clock was set keeps its instants."""
+        before = self._batch_by
+        ends = [end for end in (batch.ended_at - by, batch.ended_at - before) if end <= at + _LEAST_SECONDS]
+        if not ends or max(ends) == batch.ended_at - before:
+            return replace(batch, started_at=batch.started_at - before, ended_at=batch.ended_at - before)
+        self._batch_by = by
+        # In the first after that the clock may have been set. It did not take what that was, nor end before it began.
+        ended = max(ends)
+        starts = [start for start in (batch.started_at - by, batch.started_at - before) if start <= ended]
+        return replace(batch, started_at=max(starts, default=ended), ended_at=ended)

@@ -124,6 +124,11 @@ class Monitor:
         self._has: Allocation | None = None
         self._has_since = -math.inf
         """Since when it has what it has: before then things went at another pace."""
+        self._before: BatchProgress | None = None
+        """The batch before, where its end is by the clock as it is now."""
+        self._clock_goes_since = -math.inf
+        self._is_clock_set = False
+        """Since the last batch. Of one that ran meanwhile Spark says that it took what the clock was set by, too."""
         self._records_done = 0
         self._was_taken_over = False
         self._faults: tuple[str, ...] = ()
@@ -151,7 +156,7 @@ class Monitor:
         self._cpu.add(telemetry)
         carried: list[FloatArray | None] = []
         for batch in telemetry.batches:
-            before = self._quality.last_batch
+            before, self._before = self._before, batch
             self._quality.saw_batch(batch)
             if self._records is None:
                 self._note_start(batch)
@@ -167,10 +172,14 @@ class Monitor:
                     carried.append(found.one_by_one)
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
+            is_timed = not self._is_clock_set and batch.started_at >= self._clock_goes_since
+            self._is_clock_set = False
             if self._records is not None:
-                self._checkpoint = _Checkpoint(batch, self._left_at(batch))
-            else:
+                self._checkpoint = _Checkpoint(batch, self._left_at(batch)) if is_timed else None
+            elif is_timed:
                 self._long = self._long_batch(batch, before)
+            else:
+                self._long = self._long_batch(batch, None) or self._long
         if self._resolver.comes_before_batches:
             return self._resolver.since_last(telemetry.at)
         return tuple(carried)
@@ -266,11 +275,15 @@ class Monitor:
     def clock_was_set(self, seconds: float) -> None:
         """The wall clock was set forward (or back, below 0): windows begin anew, the warm-up goes on where it was."""
         self._batches.clear()
-        self._long = self._checkpoint = None
+        self._checkpoint = self._before = None
+        self._long = None if self._long is None else replace(self._long, waiting=None)
         self._has_since += seconds
+        self._is_clock_set = True
         self._pressure.clear()
         self._cpu = CpuWindow(self._window_seconds)
         self._quality.clock_was_set(seconds)
+        if self._quality.last_look is not None:
+            self._clock_goes_since = self._quality.last_look
         self._latency.clock_was_set(seconds)
         if self.path is not None:
             self.path.clock_was_set(seconds)

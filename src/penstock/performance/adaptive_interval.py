@@ -178,7 +178,7 @@ class AdaptiveInterval:
                 zip(("low", "high"), _finite(kept["misses_allowed"][end] for end in ("low", "high")), strict=True)
             )
             judged, covered, (absolute,) = int(kept["judged"]), int(kept["covered"]), _finite([kept["absolute"]])
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return False
         if not (0 <= covered <= judged and all(-STEP <= value <= 1.0 for value in allowed.values())):
             return False

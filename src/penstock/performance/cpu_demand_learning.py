@@ -30,6 +30,10 @@ _EARLIER_WINDOWS = 3.0
 """What an earlier run has taught counts as so many windows at most: what is measured now soon counts for more."""
 _EARLIER_SPREAD = 0.5
 """Relative error of that: the machine may be twice as fast or half as fast now, and a young JVM takes longer."""
+_LEAST_SUM, _MOST_SUM = 1e-30, 1e30
+"""Beyond these, sums are of no cluster, and no demand could be computed with them."""
+_LEAST_COUNT = 1.001
+"""Windows, by their weights: one alone has no scatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,8 @@ class CpuMemory:
 
     def __post_init__(self) -> None:
         sums = (self.weights, self.weights_squared, self.cores, self.records, *self.squares)
-        # The square of a sum is larger than the sum of squares where there is more than one window: one has no scatter.
-        is_possible = all(math.isfinite(one) and one > 0 for one in sums) and self.weights**2 > self.weights_squared
-        if not is_possible:
+        is_possible = all(_LEAST_SUM < one < _MOST_SUM for one in sums)
+        if not is_possible or self.weights**2 < _LEAST_COUNT * self.weights_squared:
             raise ConfigurationError(f"windows: {sums} are sums of none", field="windows")
 
 
@@ -106,9 +109,12 @@ class CpuDemandLearner:
     @property
     def memory(self) -> CpuMemory | None:
         """What a later run can begin with; None: that is too little."""
-        if self._seen < _LEAST_WINDOWS or self._cores <= 0.0:
+        if self._seen < _LEAST_WINDOWS:
             return None
-        return CpuMemory(self._weights, self._weights_squared, self._cores, self._records, self._squares)
+        try:
+            return CpuMemory(self._weights, self._weights_squared, self._cores, self._records, self._squares)
+        except ConfigurationError:
+            return None  # no CPU was used, or next to none
 
     def begin_with(self, memory: CpuMemory) -> None:
         """Start with what an earlier run was taught. How fast the machine is now is not known from it."""

@@ -72,7 +72,7 @@ class Placement:
         current
             Where executors stand now; those on nodes that may not be chosen any more leave first.
         executors
-            How many there shall be; there are fewer where the nodes hold no more.
+            How many there shall be, within the limits; there are fewer where the nodes hold no more.
         limits
             Which nodes may be chosen, and how many executors each holds.
         at
@@ -88,9 +88,9 @@ class Placement:
         holds = _held(limits, room or {})
         if sum(holds.values()) < limits.min_executors:
             holds = _held(limits, {})
-        wanted = min(executors, limits.max_executors, sum(holds.values()))
+        within = min(max(executors, limits.min_executors), limits.max_executors)
+        wanted = min(within, sum(holds.values()))
         if not holds or wanted < limits.min_executors:
-            within = min(max(executors, limits.min_executors), limits.max_executors)
             return replace(current, executors=within, nodes=())
         if self.choice == "best":
             places = self._best(wanted, holds, current)

@@ -209,4 +209,6 @@ def _source_faults(given: NodesSettings, geo: GeoSettings | None, *, page: str |
         )
     if geo is None and page is None and given.table is None and not given.names and given.round_trips != MEASURED:
         faults.append("nodes: give their `names`, a table of `round_trips`, or `cluster.page` to ask the master")
+    if geo is None and page is None and given.table is not None and not given.known_names:
+        faults.append(f"nodes.round_trips: {given.table} has no node; add rows, or give the nodes' `names`")
     return faults

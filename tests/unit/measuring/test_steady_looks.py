@@ -40,6 +40,21 @@ def test_instants_go_on_evenly(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_batch_in_which_the_clock_was_set_takes_its_time(seconds: float) -> None:
+    """Spark says that it took an hour more or less. So it is when the clock is set right again."""
+    clock = VirtualClock(100.0)
+    looks = SteadyLooks(clock)
+    for number, step in enumerate((seconds, 0.0, -seconds, 0.0)):
+        started = clock.now()
+        clock.advance(2.0)
+        clock.set_by(step)
+        clock.advance(3.0)
+        batch = BatchProgress("measured", "q", "r", number, started, clock.now(), 10, {}, ())
+        (seen,) = looks.steady(Telemetry("measured", clock.now(), (batch,))).batches
+        assert (seen.started_at, seen.ended_at) == pytest.approx((100.0 + 5.0 * number, 105.0 + 5.0 * number))
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 def test_a_warm_up_and_a_turn_take_their_time(seconds: float) -> None:
     """Neither an hour more nor less, and what is counted is right."""
     clock = VirtualClock(1000.0)

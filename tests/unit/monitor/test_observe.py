@@ -386,3 +386,24 @@ def test_a_long_batch_that_began_before_a_change_is_no_measure_of_what_is_there(
         found[now] = monitor.look(telemetry, float(now), has[int(now >= 130.0)]).observation.back_pressure
     assert all(found[now] is not None for now in (100.0, 125.0, 205.0, 230.0))
     assert all(found[now] is None for now in (130.0, 165.0, 195.0))
+
+
+@pytest.mark.parametrize("step", [3600.0, 20.0, -20.0])
+def test_a_long_batch_in_which_the_clock_was_set_says_nothing_of_the_pressure(step: float) -> None:
+    """Spark says that it took what the clock was set by, too. The next one begins and ends by one clock."""
+    monitor = Monitor("a", FakeArrivals(), window_seconds=15.0, warm_up_seconds=5.0)
+    found = dict[float, float | None]()
+    shown = 0.0  # by which the clock is ahead
+    for now in np.arange(5.0, 400.0, 5.0):
+        if now == 140.0:
+            shown = step
+            monitor.clock_was_set(step)
+        ended = []
+        if now % 40.0 == 0.0:
+            begin = now - 40.0 if now - 40.0 < 140.0 else now - 40.0 + step
+            ended = [a_batch(int(now // 40), int(8 * now) - 320, int(8 * now), begin, now + shown)]
+        telemetry = Telemetry("a", now + shown, tuple(ended), ONE)
+        found[now] = monitor.look(telemetry, now + shown, NOWHERE).observation.back_pressure
+    assert found[135.0] is not None
+    assert all(found[now] is None for now in (140.0, 155.0, 160.0, 175.0, 195.0))
+    assert found[200.0] is not None

@@ -192,3 +192,16 @@ def test_the_end_of_a_path_is_measured_too() -> None:
     assert path.latency(1.0) == FAST
     assert path.latency_of_run() == FAST
     assert path.latency_with_waiting(np.arange(5.0), 90.0) == FAST
+
+
+@pytest.mark.parametrize("step", [3600.0, -30.0])
+def test_a_checkpoint_of_a_batch_in_which_the_clock_was_set_says_nothing(step: float) -> None:
+    """Spark says that it took what the clock was set by, too: the rate would be a sixtieth, or twice as high."""
+    monitor = monitor_of(20.0)
+    watched(monitor, 1, 30)
+    monitor.clock_was_set(step)
+    for now, batch in ((60.0 + step, a_batch(1, 0, 600, 0.0, 60.0 + step)),
+                       (120.0 + step, a_batch(2, 600, 1200, 60.0 + step, 120.0 + step))):  # fmt: skip
+        monitor.look(Telemetry("a", now, (batch,), ONE), now, NOWHERE)
+        seen = monitor.observe(now + 1.0, NOWHERE)
+        assert seen.processed_rows_per_second == (None if now < 100.0 + step else 10.0)

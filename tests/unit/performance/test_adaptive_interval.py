@@ -98,6 +98,8 @@ def test_what_was_learnt_is_kept_and_taken_up() -> None:
         json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "scores": ["x"]}),
         json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "scores": [float("nan")]}),
         json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "covered": 7}),
+        json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "judged": float("inf")}),
+        json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "absolute": 10**400}), "[" * 100_000,
         json.dumps({**json.loads(AdaptiveInterval(0.9, 1.0).as_text("logs")), "misses_allowed": {"low": 9, "high": 0}}),
     ],
 )  # fmt: skip

@@ -156,3 +156,11 @@ def test_the_first_executor_comes_to_the_node_nearest_to_the_driver(choice: Choi
     assert placement.resized(Allocation(1), 1, limits) == on("b")
     assert placement.resized(on("b"), 2, limits) == on("b", "c")
     assert placement.resized(on("a", "b", "c"), 1, limits) == on("b")
+
+
+def test_fewer_than_the_limits_want_come_to_the_nodes_all_the_same() -> None:
+    """Executors that died leave fewer than the least: one more is less than that, and the nodes hold the least."""
+    limits = Limits(3, 4, nodes=("a", "b", "c"), executors_per_node=2)
+    found = Placement().resized(Allocation(1, nodes=(("b", 1),)), 2, limits)
+    assert limits.allows(found)
+    assert (found.executors, sum(count for _, count in found.nodes)) == (3, 3)

@@ -171,6 +171,17 @@ def test_nodes_that_cannot_be_chosen_are_refused(more: dict[str, Any], words: st
         check_nodes(a_run(**more))
 
 
+def test_a_table_without_rows_names_no_node(tmp_path: Path) -> None:
+    """Nothing else says which nodes there are; nobody would be asked for them when the run begins."""
+    table = tmp_path / "trips.csv"
+    table.write_text("from,to,round_trip\n")
+    nodes, master = {"round_trips": str(table)}, "spark://host:7077"
+    with pytest.raises(ConfigurationError, match=r"trips.csv has no node"):
+        check_nodes(a_run(cluster={"master": master}, nodes=nodes))
+    check_nodes(a_run(cluster={"master": master}, nodes=nodes | {"names": ["a", "b"]}))
+    check_nodes(a_run(cluster={"master": master, "page": "http://host:8080"}, nodes=nodes))
+
+
 def test_nodes_of_kubernetes_can_be_chosen_by_name() -> None:
     """They are named in the settings; a cluster that can be asked for them needs nothing else."""
     settings = a_run(cluster={"master": "k8s://https://h:6443"}, nodes={"names": ["a", "b"]})

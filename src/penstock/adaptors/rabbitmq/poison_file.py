@@ -35,6 +35,8 @@ class PoisonFile:
         self.path = path
         self._messages: int | None = None
         self._bytes = 0
+        self._begin = b""
+        """Goes before the next line: it ends one of which a process that was killed has written a part."""
         self._is_broken = False
 
     def add(self, message: Message) -> None:
@@ -50,13 +52,13 @@ class PoisonFile:
     def _add(self, message: Message) -> None:
         if self._messages is None:
             self._messages, self._bytes = self._there()
-        line = _line(message)
+        line = self._begin + _line(message)
         if self._messages >= MOST_MESSAGES or self._bytes + len(line) > MOST_BYTES:
             return
         number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(number, "wb") as file:
             file.write(line)
-        self._messages, self._bytes = self._messages + 1, self._bytes + len(line)
+        self._messages, self._bytes, self._begin = self._messages + 1, self._bytes + len(line), b""
 
     def _there(self) -> tuple[int, int]:
         """How many messages and bytes are there."""
@@ -65,6 +67,7 @@ class PoisonFile:
                 found = file.read(MOST_BYTES + 1)
         except FileNotFoundError:
             return 0, 0
+        self._begin = b"\n" if found and not found.endswith(b"\n") else b""
         return found.count(b"\n"), len(found)
 
 

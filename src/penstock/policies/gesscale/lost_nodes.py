@@ -8,6 +8,7 @@ come about is given up after the same time: a plan that waited for it would wait
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from penstock.records import Allocation, ClusterState
@@ -35,10 +36,12 @@ class LostNodes:
         """Nodes that were waited for in vain, with what they held then."""
         self._requested: Allocation | None = None
         self._unmet_since: float | None = None
+        self._at = -inf
 
     def watch(self, at: float, cluster: ClusterState) -> Mapping[str, int]:
         """Take in one look; gives the nodes that are lost (0) or full from now on, with what each holds."""
         requested, observed = cluster.requested, cluster.observed
+        self._follow_clock(at)
         self._room = {node: held for node, held in self._room.items() if at - held.since < _AVOIDED_SECONDS}
         if requested is None or observed is None:
             return {}
@@ -61,10 +64,22 @@ class LostNodes:
         self._room |= {node: _Held(executors, at) for node, executors in found.items()}
         return found
 
+    def _follow_clock(self, at: float) -> None:
+        """Where the clock was set back nothing is waited for, or avoided, until it has caught up."""
+        back = min(0.0, at - self._at)
+        self._at = at
+        if back == 0.0:
+            return
+        self._short, self._room = (
+            {node: held._replace(since=held.since + back) for node, held in found.items()}
+            for found in (self._short, self._room)
+        )
+        self._unmet_since = None if self._unmet_since is None else self._unmet_since + back
+
     def _waited(self, node: str, there: int, at: float) -> _Held:
-        """What a node holds that is to hold more; the time begins anew with each executor that comes."""
+        """What a node holds that is to hold more; the time begins anew with each executor that comes or goes."""
         before = self._short.get(node)
-        return _Held(there, at if before is None or there > before.executors else before.since)
+        return _Held(there, at if before is None or there != before.executors else before.since)
 
     def _is_known(self, node: str, executors: int) -> bool:
         known = self._room.get(node)

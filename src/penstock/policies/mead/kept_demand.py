@@ -15,6 +15,7 @@ from penstock.records import Allocation
 
 _VERSION = 1
 _LOG = logging.getLogger(__name__)
+_UNREADABLE = (ValueError, TypeError, KeyError, OverflowError, RecursionError, ConfigurationError)
 
 
 def note_name(operator: str) -> str:
@@ -45,7 +46,7 @@ def from_text(query: str, text: str | None) -> tuple[RememberedBatch, ...]:
         if kept["version"] != _VERSION or kept["query"] != query:
             return ()
         return tuple(_batch(row) for row in kept["batches"])
-    except (ValueError, TypeError, KeyError, ConfigurationError):
+    except _UNREADABLE:
         _LOG.warning("what earlier batches taught cannot be read, and is learnt anew", exc_info=True)
         return ()
 
@@ -75,6 +76,6 @@ def cpu_from_text(query: str, text: str | None) -> CpuMemory | None:
         weights, weights_squared, used, arrived, *squares = (float(one) for one in kept["windows"])
         cores, both, records = squares
         return CpuMemory(weights, weights_squared, used, arrived, (cores, both, records))
-    except (ValueError, TypeError, KeyError, ConfigurationError):
+    except _UNREADABLE:
         _LOG.warning("what earlier windows of CPU taught cannot be read, and is learnt anew", exc_info=True)
         return None

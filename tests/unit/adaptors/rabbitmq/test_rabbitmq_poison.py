@@ -105,6 +105,19 @@ def test_what_is_set_aside_is_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(path.read_text().splitlines()) == 5
 
 
+def test_a_line_that_was_not_written_to_its_end_spoils_no_other(tmp_path: Path) -> None:
+    """The process was killed within it; the query that is started again begins a new line."""
+    path = tmp_path / "poison.jsonl"
+    path.write_text('{"received_us": 1, "ident')
+    message = Message.of(DELIVERED, BasicProperties(timestamp=2**50), b"x")
+    again = PoisonFile(path)
+    again.add(message)
+    again.add(message)
+    torn, *whole = path.read_text().splitlines()
+    assert torn == '{"received_us": 1, "ident'
+    assert [json.loads(line)["body_bytes"] for line in whole] == [1, 1]
+
+
 def test_a_disk_that_takes_nothing_does_not_stop_the_stream(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One line of the log says that nothing is set aside."""
     message = Message.of(DELIVERED, BasicProperties(timestamp=2**50), b"")

@@ -47,6 +47,8 @@ def test_batches_go_through_a_text_unchanged() -> None:
         json.dumps({"version": 1, "query": "q", "batches": [[1.0, 0, 1.0, 1, 1.0, 1.0]]}),
         json.dumps({"version": 1, "query": "q", "batches": [[1.0, 9, 1.0, 0, 1.0, 1.0]]}),
         json.dumps({"version": 1, "query": "q", "batches": [[1.0, 9, -1.0, 1, 1.0, 1.0]]}),
+        json.dumps({"version": 1, "query": "q", "batches": [[1.0, float("inf"), 1.0, 1, 1.0, 1.0]]}),
+        json.dumps({"version": 1, "query": "q", "batches": [[1.0, 9, 10**400, 1, 1.0, 1.0]]}), "[" * 100_000,
     ],
 )  # fmt: skip
 def test_what_is_of_another_query_or_damaged_is_not_used(text: str | None) -> None:
@@ -84,6 +86,12 @@ def test_windows_of_cpu_go_through_a_text_unchanged() -> None:
         json.dumps({"version": 1, "query": "q", "windows": [2.0, 4.0, 4.8, 1200.0, 0.97, 240.0, 60000.0]}),
         json.dumps({"version": 1, "query": "q", "windows": [12.0, 6.0, 0.0, 1200.0, 0.97, 240.0, 60000.0]}),
         json.dumps({"version": 1, "query": "q", "windows": [12.0, 6.0, 4.8, float("inf"), 0.97, 240.0, 60000.0]}),
+        json.dumps({"version": 1, "query": "q", "windows": [12.0, 6.0, 4.8, 10**400, 0.97, 240.0, 60000.0]}),
+        json.dumps({"version": 1, "query": "q", "windows": [1e200, 6.0, 4.8, 1200.0, 0.97, 240.0, 60000.0]}),
+        json.dumps({"version": 1, "query": "q", "windows": [12.0, 6.0, 4.8, 1e308, 0.97, 240.0, 60000.0]}),
+        json.dumps({"version": 1, "query": "q", "windows": [12.0, 6.0, 5e-324, 1200.0, 0.97, 240.0, 60000.0]}),
+        json.dumps({"version": 1, "query": "q", "windows": [12.0, 5e-324, 4.8, 1200.0, 0.97, 240.0, 60000.0]}),
+        "[" * 100_000,
     ],
 )  # fmt: skip
 def test_windows_of_another_query_or_damaged_ones_are_not_used(text: str | None) -> None:
