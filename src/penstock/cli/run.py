@@ -107,8 +107,14 @@ def run(
             if only_check and as_json:
                 print_json({"ok": False, "mistakes": list(fault.faults)})
             raise
-        if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
+        if resume and folder is None:
             raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
+        if resume and folder is not None and not (folder / "knowledge.sqlite").exists():
+            raise ConfigurationError(
+                f"--folder: {folder} holds no run to take over; name the folder that the run was started with, "
+                "or start a new run without --resume",
+                field="--folder",
+            )
         ctx.exit(
             carry_out(
                 settings, folder, is_live=not no_view, as_json=as_json, resume=resume, page_port=page_port,

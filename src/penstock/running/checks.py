@@ -189,6 +189,15 @@ def _check_broker(broker: BrokerSettings | None) -> None:
             raise ConfigurationError.of_all("broker", faults) from None
     elif broker.options:
         raise ConfigurationError("options: the embedded broker needs none; leave them out", field="broker.options")
+    if broker.rabbitmq is None:
+        from penstock.adaptors.kafka.connection import check_installed
+
+        try:
+            check_installed()
+        except ConfigurationError as fault:
+            raise ConfigurationError.of_all(
+                "broker", [text.replace("kafka:", "servers:", 1) for text in fault.faults]
+            ) from None
 
 
 def _check_payload(settings: RunSettings) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,10 +229,31 @@ def test_resuming_needs_the_folder_of_a_run(tmp_path: Path) -> None:
         "name: p\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
         "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
     )
-    for options in ([], ["--folder", str(tmp_path / "nothing")]):
+    nothing = str(tmp_path / "nothing")
+    cases = (
+        ([], "name the run to take over with --folder"),
+        (["--folder", nothing], "nothing holds no run to take over"),
+    )
+    for options, said in cases:
         outcome = CliRunner().invoke(main, ["run", str(path), "--resume", *options])
         assert outcome.exit_code == 2
-        assert "--folder" in outcome.output
+        assert said in outcome.output
+
+
+@pytest.mark.parametrize("servers", ["embedded", "host:9092"])
+def test_check_says_that_the_client_of_kafka_is_missing(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline over Kafka is refused by --check, before a broker is started, where its client is not installed."""
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f"name: p\nbroker: {{servers: '{servers}'}}\narrivals: {{shape: 'constant:rate=5,duration=5s'}}\n"
+        "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
+    )
+    outcome = CliRunner().invoke(main, ["run", str(path), "--check"])
+    assert outcome.exit_code == 2
+    assert "broker.servers: the package confluent-kafka is not installed; run: pip install" in outcome.output
 
 
 def test_check_warns_of_an_objective_that_a_trigger_rules_out(

@@ -103,7 +103,7 @@ class KafkaConnection:
 
     def admin(self, faults: ClientFaults | None = None) -> AdminClient:
         """Return a client for topics. It reports what goes wrong beneath it to `faults`."""
-        _check_installed()
+        check_installed()
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._configured({}, faults))
@@ -112,7 +112,7 @@ class KafkaConnection:
         self, extra: Mapping[str, str | int | float | bool] | None = None, faults: ClientFaults | None = None
     ) -> Producer:
         """Return a client that writes records. `extra` uses librdkafka's names; the user's options override it."""
-        _check_installed()
+        check_installed()
         from confluent_kafka import Producer
 
         return Producer(self._configured(extra or {}, faults))
@@ -121,7 +121,7 @@ class KafkaConnection:
         self, extra: Mapping[str, str | int | float | bool] | None = None, faults: ClientFaults | None = None
     ) -> Consumer:
         """Return a client that reads records. It joins no group and commits nothing, unless `extra` says otherwise."""
-        _check_installed()
+        check_installed()
         from confluent_kafka import Consumer
 
         # librdkafka wants a group name even where no group is joined.
@@ -169,7 +169,8 @@ _LOGGER.addHandler(logging.NullHandler())
 _LOGGER.propagate = False
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Raise a ConfigurationError that says what to run, if the Kafka client is missing."""
     try:
         import confluent_kafka  # noqa: F401
     except ModuleNotFoundError as fault:
