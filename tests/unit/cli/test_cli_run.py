@@ -230,7 +230,7 @@ def test_resuming_needs_the_folder_of_a_run(tmp_path: Path) -> None:
         "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
     )
     nothing = str(tmp_path / "nothing")
-    cases = (
+    cases: tuple[tuple[list[str], str], ...] = (
         ([], "name the run to take over with --folder"),
         (["--folder", nothing], "nothing holds no run to take over"),
     )
