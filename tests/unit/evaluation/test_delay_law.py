@@ -86,7 +86,7 @@ def test_the_law_of_batches_is_found_and_predicts_where_it_was_not_calibrated(
     assert found == pytest.approx(
         {
             "per_record_seconds": PER_RECORD, "fixed_seconds": FIXED, "round_trips": TRIPS,
-            "round_trips_per_wave": WAVE_TRIPS,
+            "round_trips_per_wave": WAVE_TRIPS, "evenness": 0.5,
         },
         rel=0.02,
     )  # fmt: skip
