@@ -59,6 +59,9 @@ class NamedVariant(Part):
     payload: str = "taxi-ride"
     predicted: tuple[Pair, ...] | None = Field(default=None, description="in place of the experiment's")
     repeats: int | None = Field(default=None, ge=1, description="at most so many measurements of each configuration")
+    one_application: bool = Field(
+        default=False, description="all its measurements are of one application; of one that ended early none counts"
+    )
 
     @property
     def application(self) -> str:
@@ -110,6 +113,24 @@ class PlacedExperiment(Experiment):
         """All at which a variant is measured."""
         return (*self.calibration, *(self.predicted if variant.predicted is None else variant.predicted))
 
+    def keys(self, variant: NamedVariant) -> list[Key]:
+        """All measurements of a variant."""
+        most = self.repeats if variant.repeats is None else min(self.repeats, variant.repeats)
+        return [
+            (variant.name, one.executors, round(one.round_trip, 6), repeat)
+            for repeat in range(1, most + 1)
+            for one in self.configurations(variant)
+        ]
+
+    def begun(self, known: Collection[Key]) -> set[str]:
+        """Variants that are to be of one application, and of which some measurements are known and some are not."""
+        names = {key[0] for key in known}
+        return {
+            one.name
+            for one in self.variants
+            if one.one_application and one.name in names and not set(self.keys(one)) <= set(known)
+        }
+
     def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
         """Only the variants of these names, and so many measurements of each configuration."""
         names = [variant.name for variant in self.variants]
@@ -141,6 +162,13 @@ class DelayLawExperiment(PlacedExperiment):
     least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
     warm_up_rows: int = Field(default=40_000, ge=1, description="records of a batch meanwhile")
     spark: dict[str, str] = Field(default_factory=dict, description="configuration of the measured applications")
+
+    @model_validator(mode="after")
+    def _one_application_takes_all(self) -> Self:
+        for variant in self.variants:
+            if variant.one_application and self.repeats_each < min(self.repeats, variant.repeats or self.repeats):
+                raise ValueError(f"{variant.name}: `one_application` needs `repeats_each` of at least its `repeats`")
+        return self
 
     def laws(self, variant: NamedVariant, delay_of: DelayOf) -> tuple[CurveModel, ...]:
         """The published law, and that of micro-batches."""

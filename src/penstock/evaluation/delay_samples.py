@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
@@ -85,6 +85,25 @@ def add_sample(path: Path, sample: DelaySample) -> None:
         if is_new:
             writer.writerow(COLUMNS)
         writer.writerow(astuple(sample))
+
+
+def set_aside(path: Path, variants: Collection[str]) -> Path:
+    """Move all measurements of these variants to a file beside, where they count for nothing; gives that file."""
+    aside = path.with_name(f"unfinished-{path.name}")
+    samples = read_samples(path)
+    for sample in samples:
+        if sample.variant in variants:
+            add_sample(aside, sample)
+    left = path.with_name(f".{path.name}.new")
+    left.unlink(missing_ok=True)
+    for sample in samples:
+        if sample.variant not in variants:
+            add_sample(left, sample)
+    if left.is_file():
+        left.replace(path)
+    else:
+        path.unlink()
+    return aside
 
 
 def rates_of(samples: Sequence[DelaySample], variant: str, executors: int, round_trip_seconds: float) -> list[float]:

@@ -38,7 +38,7 @@ class RealTimeLawExperiment(PlacedExperiment):
     sink: dict[str, str] = Field(default_factory=dict, description="options of the query's producers")
 
     def laws(self, variant: NamedVariant, delay_of: DelayOf) -> tuple[CurveModel, ...]:
-        """The published law, that of micro-batches as `gesscale+` would use it, and that of fetches."""
+        """The published law, that of micro-batches, and that of fetches."""
         assert isinstance(variant, RealTimeVariant)
         overlap = min(1.0, _POLLED_RECORDS * self.record_bytes / variant.fetch_bytes)
         return (

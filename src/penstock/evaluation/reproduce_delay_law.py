@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.errors import NotReadyError
 from penstock.evaluation.delay_law_experiment import Configuration, NamedVariant, PlacedExperiment
-from penstock.evaluation.delay_samples import DelaySample, add_sample, rates_of, read_samples
+from penstock.evaluation.delay_samples import DelaySample, add_sample, rates_of, read_samples, set_aside
 from penstock.evaluation.live_run import geo_working_folder
 from penstock.evaluation.placed_run import measure_live
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
@@ -122,9 +122,15 @@ def reproduce_delay_law(experiment: PlacedExperiment, call: Call) -> Reproductio
 
 def measure_missing(experiment: PlacedExperiment, call: Call, path: Path) -> None:
     """Measure what the file lacks, one application after the other, and keep each measurement at once."""
-    jobs = list(experiment.jobs({sample.key for sample in read_samples(path)}))
+    known = {sample.key for sample in read_samples(path)}
+    begun = experiment.begun(known)
+    jobs = list(experiment.jobs({key for key in known if key[0] not in begun}))
     total, done = sum(len(keys) for keys, _ in jobs), 0
     folder = geo_working_folder(call.name) if jobs else path.parent
+    if begun:  # only where what comes instead can be measured
+        aside = set_aside(path, begun)
+        if call.say is not None:
+            call.say(f"{', '.join(sorted(begun))}: measured anew as a whole; what there was is in {aside.name}")
     for number, (keys, job) in enumerate(jobs, start=1):
         if call.say is not None:
             call.say(f"application {number} of {len(jobs)}: {job.operator['app']}, {len(keys)} measurements")

@@ -86,7 +86,7 @@ def test_the_law_of_batches_is_found_and_predicts_where_it_was_not_calibrated(
     assert found == pytest.approx(
         {
             "per_record_seconds": PER_RECORD, "fixed_seconds": FIXED, "round_trips": TRIPS,
-            "round_trips_per_wave": WAVE_TRIPS,
+            "round_trips_per_wave": WAVE_TRIPS, "evenness": 0.5,
         },
         rel=0.02,
     )  # fmt: skip
@@ -131,6 +131,45 @@ def test_an_interrupted_measurement_goes_on_where_it_ended(cluster: FakeCluster,
     assert len(cluster.taken) == len(read_samples(tmp_path / "samples.csv")) == 7
     subject.reproduce_delay_law(an_experiment(), call)
     assert len(cluster.taken) == 7
+
+
+def test_a_query_that_is_to_be_of_one_application_is_begun_anew_after_an_interruption(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """What an application that ended early gave is set aside, and that of other queries is kept."""
+    variants = [
+        {"name": "capped", "rows_per_batch": CAP, "payload": "text"},
+        {"name": "whole", "rows_per_batch": CAP, "one_application": True},
+    ]
+    experiment, path = an_experiment(variants=variants), tmp_path / "samples.csv"
+    cluster.breaks_after = 10
+    with pytest.raises(ClusterError, match="interrupted"):
+        subject.reproduce_delay_law(experiment, Call("law", tmp_path))
+    assert Counter(sample.variant for sample in read_samples(path)) == {"capped": 7, "whole": 3}
+    cluster.breaks_after = 1000
+    said: list[str] = []
+    subject.reproduce_delay_law(experiment, Call("law", tmp_path, say=said.append))
+    assert [len(job.turns) for job in cluster.jobs] == [7, 7, 7]
+    assert Counter(sample.variant for sample in read_samples(path)) == {"capped": 7, "whole": 7}
+    assert [sample.variant for sample in read_samples(tmp_path / "unfinished-samples.csv")] == ["whole"] * 3
+    assert said[0] == "whole: measured anew as a whole; what there was is in unfinished-samples.csv"
+    subject.reproduce_delay_law(experiment, Call("law", tmp_path))
+    assert len(cluster.jobs) == 3, "a whole one is left as it is"
+
+
+def test_what_was_begun_is_kept_where_nothing_can_be_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without root the file of samples stays as it is; a query of several applications cannot be asked to have one."""
+    experiment = an_experiment(variants=[{"name": "whole", "rows_per_batch": CAP, "one_application": True}])
+    path = tmp_path / "samples.csv"
+    add_sample(path, DelaySample("whole", 1, 0.0, 1, 5.0, 3, 0.0, 1.0))
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ConfigurationError, match="need root"):
+        subject.reproduce_delay_law(experiment, Call("law", tmp_path))
+    assert [one.name for one in tmp_path.iterdir()] == ["samples.csv"]
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="needs `repeats_each` of at least its `repeats`"):
+        an_experiment(variants=[variant.model_dump() for variant in experiment.variants], repeats=2)
 
 
 def test_the_spread_of_repeated_measurement_is_taken_off_the_error(tmp_path: Path) -> None:

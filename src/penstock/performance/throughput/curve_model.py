@@ -77,6 +77,13 @@ class CurveModel(LearntModel):
         """What squared relative errors count in the model's loss; all the same unless a model says otherwise."""
         return table.weight
 
+    def pulls(self, free: Flags) -> FloatArray:
+        """What holds free parameters to their defaults besides samples, a row for each, as the gradient of a sample.
+
+        None unless a model says otherwise.
+        """
+        return np.zeros((0, len(free)))
+
     # --- the contract ------------------------------------------------------------------------------------------
 
     @property
@@ -178,11 +185,13 @@ class CurveModel(LearntModel):
         # Where a badly calibrated curve predicts nothing, its relative error is large, not infinite.
         fitted = np.maximum(self.curve(values, table.executors, table.speed, table.delay), 1e-3 * table.rate)
         gradients = self.log_gradient(values, table.executors, table.speed, table.delay) * free
+        pulls = self.pulls(free)
+        weights = np.append(self.loss_weights(table, fitted), np.ones(len(pulls)))
         used = int((free & (values > 0.0)).sum())
         noise, freedom = noise_of(np.log(table.rate / fitted), table.weight, used, table.effective_count)
         return Calibration(
             values,
-            covariance_of(gradients, self.loss_weights(table, fitted)),
+            covariance_of(np.vstack((gradients, pulls)), weights),
             noise,
             freedom,
             float(capacity.min()),

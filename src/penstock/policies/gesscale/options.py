@@ -27,6 +27,11 @@ MEANINGS = {
     "ahead": "how far ahead of a change's end a rise of arrivals is followed",
 }
 """What each option means."""
+PLUS_MEANINGS = MEANINGS | {
+    "model": MEANINGS["model"]
+    + "; null: `batch-time`, and in real-time mode `power-law`, which was measured best there"
+}
+"""The same for `gesscale+`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,11 @@ class GesscaleOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlusOptions:
-    """What `gesscale+` is set to; `plus_options` makes it from plain values, `MEANINGS` explains them."""
+    """What `gesscale+` is set to; `plus_options` makes it from plain values, `PLUS_MEANINGS` explains them."""
 
     every_seconds: float = 10.0
     high_pressure: float = 0.5
-    model: str = "batch-time"
+    model: str | None = None
     nodes: Choice = "best"
     seed: int = 0
     confidence: float = 0.8
@@ -93,7 +98,7 @@ def plus_options(
     *,
     every_seconds: str | float = 10.0,
     high_pressure: float = 0.5,
-    model: str = "batch-time",
+    model: str | None = None,
     nodes: str = "best",
     seed: int = 0,
     confidence: float = 0.8,
@@ -101,7 +106,7 @@ def plus_options(
     calm: str | float = 600.0,
     ahead: str | float = 120.0,
 ) -> PlusOptions:
-    """Make the options from plain values, as a settings file holds them; `MEANINGS` explains each.
+    """Make the options from plain values, as a settings file holds them; `PLUS_MEANINGS` explains each.
 
     Examples
     --------
@@ -111,7 +116,7 @@ def plus_options(
     mistakes = Mistakes()
     period = mistakes.of(lambda: positive_seconds("every_seconds", every_seconds))
     pressure = mistakes.of(lambda: number("high_pressure", high_pressure, least=0.05, most=0.95))
-    law = mistakes.of(lambda: _one_of("model", model, MODELS))
+    law = None if model is None else mistakes.of(lambda: _one_of("model", model, MODELS))
     choice = mistakes.of(lambda: _one_of("nodes", nodes, CHOICES))
     number_of_seed = mistakes.of(lambda: whole_number("seed", seed, least=0))
     sure = mistakes.of(lambda: number("confidence", confidence, least=0.05, most=0.999))
@@ -121,7 +126,6 @@ def plus_options(
     mistakes.raise_all("policy gesscale+")
     assert period is not None
     assert pressure is not None
-    assert law is not None
     assert choice is not None
     assert number_of_seed is not None
     assert sure is not None

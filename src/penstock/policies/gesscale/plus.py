@@ -24,7 +24,7 @@ from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
 from penstock.policies.gesscale.change_time import ChangeTime
 from penstock.policies.gesscale.expected_load import LATE_SECONDS, BusiestRate, ExpectedLoad, expected_load
-from penstock.policies.gesscale.operator_throughput import OperatorThroughput, model_for
+from penstock.policies.gesscale.operator_throughput import OperatorThroughput, best_measured, model_for
 from penstock.policies.gesscale.options import PlusOptions
 from penstock.policies.gesscale.policy import decided, why_not_usable
 from penstock.ports import Look, PolicyContext
@@ -72,7 +72,10 @@ class GesscalePlusPolicy:
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
             name: OperatorThroughput(
-                model_for(self.options.model, context, site), site, placement, self.options.high_pressure
+                model_for(self.options.model or best_measured(site), context, site),
+                site,
+                placement,
+                self.options.high_pressure,
             )
             for name, site in context.operators.items()
         }
@@ -152,6 +155,7 @@ class _Plan:
         target = request.current
         # No further than twice what was seen at its maximum, or is there: beyond, the model is a guess.
         most = min(request.limits.max_executors, 2 * max(request.current.executors, self._known.samples.most_executors))
+        most = min(most, self._known.most_with_tasks or most)
         for executors in range(request.current.executors + 1, most + 1):
             candidate = self._known.placed(request, executors)
             if candidate.executors <= target.executors:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -97,7 +98,113 @@ def test_waves_are_told_apart_only_by_delays_at_several_sizes() -> None:
     one_size = [ThroughputSample(a, truth(a)) for a in (on(1), on(1, 2), on(1, 4), on(1, 8))]
     model = BatchTimeModel(APART, cap=600, tasks=2).fit(one_size)
     assert model.parameters["round_trips_per_wave"] == 0.0
-    assert "round_trips_per_wave left at its default" in model.calibration_state
+    assert "round_trips_per_wave and evenness left at their default" in model.calibration_state
+
+
+def uneven(evenness: float, cap: int | None = 600) -> Callable[[Allocation], float]:
+    """Four tasks whose work lies this far from whole waves (0) towards an even split (1), as in the test above."""
+
+    def truth(allocation: Allocation) -> float:
+        even = max(4.0 / allocation.executors, 1.0)
+        whole = math.ceil(even)
+        work = 0.005 * (evenness * even + (1.0 - evenness) * whole) / 4
+        waiting = (2.0 + 0.7 * whole) * APART(allocation)
+        return (1.0 - waiting / 10.0) / work if cap is None else cap / (0.3 + work * cap + waiting)
+
+    return truth
+
+
+@pytest.mark.parametrize("cap", [600, None])
+@pytest.mark.parametrize("evenness", [0.0, 0.3, 0.5, 0.8, 1.0])
+def test_how_evenly_work_is_split_is_found_where_executors_do_not_divide_the_tasks(
+    evenness: float, cap: int | None
+) -> None:
+    """Samples of three executors for four tasks show it, with a cap and without; other such sizes follow."""
+    truth = uneven(evenness, cap)
+    samples = [ThroughputSample(a, truth(a)) for a in (*SAMPLED, on(1, 2, 3)) for _ in range(3)]
+    model = BatchTimeModel(APART, cap=cap, tasks=4).fit(samples)
+    assert model.parameters["evenness"] == pytest.approx(evenness, abs=0.05)
+    for allocation in (on(1, 2, 8), on(2, 4, 6), on(1, 4, 6), on(2, 8)):
+        assert model.predict(allocation).records_per_second == pytest.approx(truth(allocation), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("sampled", "tasks"),
+    [
+        (SAMPLED, 4),  # one, two, four and five executors
+        ((on(1, 2, 3), on(1, 2, 4), on(1, 2, 6), on(1, 2, 8)), 4),  # three alone: work may as well be slow
+        ((on(1), on(1, 2, 3), on(1, 2, 4), on(1, 2, 6), on(1, 2, 8)), 4),  # one and three: a fixed time may be long
+        ((*SAMPLED, on(2, 3, 4)), 40),  # 14 whole waves take 5 % longer than 13.3 even ones
+        ((*SAMPLED, on(2, 3, 4)), None),
+    ],
+)
+def test_work_is_taken_halfway_where_nothing_shows_how_evenly_it_is_split(
+    sampled: tuple[Allocation, ...], tasks: int | None
+) -> None:
+    """No size that does not divide the tasks, nothing to hold it against, or so many tasks that it hardly matters."""
+    truth = uneven(0.0)
+    model = BatchTimeModel(APART, cap=600, tasks=tasks).fit([ThroughputSample(a, truth(a)) for a in sampled])
+    assert model.parameters["evenness"] == 0.5
+    assert "evenness calibrated" not in model.calibration_state
+
+
+def test_how_evenly_work_is_split_is_calibrated_last() -> None:
+    """Configuration by configuration; the state names what samples have set."""
+    truth, left = uneven(0.2), []
+    model = BatchTimeModel(APART, cap=600, tasks=4)
+    for allocation in (on(1, 2, 3), on(1, 2, 6), on(1), on(1, 2, 3, 4), on(1, 4)):
+        model = model.update(ThroughputSample(allocation, truth(allocation)))
+        left.append(model.calibration_state.rpartition(", ")[2])
+    assert left == [
+        "round_trips and fixed_seconds and round_trips_per_wave and evenness left at their default",
+        "fixed_seconds and round_trips_per_wave and evenness left at their default",
+        "round_trips_per_wave and evenness left at their default",
+        "evenness left at its default",
+        "per_record_seconds and round_trips and fixed_seconds and round_trips_per_wave and evenness calibrated",
+    ]
+
+
+def test_a_single_noisy_sample_does_not_swing_how_evenly_work_is_split() -> None:
+    """Where a batch waits for most of its time, 4 % are half of what the split can do; it is pulled to the middle."""
+    truth = uneven(0.5)
+    far = on(1, 2, 8)
+    samples = [ThroughputSample(a, truth(a)) for a in SAMPLED]
+    for noise in (0.96, 1.04):
+        model = BatchTimeModel(APART, cap=200, tasks=4).fit([*samples, ThroughputSample(far, noise * truth(far))])
+        assert 0.2 < model.parameters["evenness"] < 0.8
+
+
+@pytest.mark.parametrize("evenness", [0.0, 1.0])
+@pytest.mark.parametrize("cap", [600, None])
+def test_intervals_hold_at_sizes_that_do_not_divide_the_tasks(evenness: float, cap: int | None) -> None:
+    """Of new measurements with a noise of 4 %, 90 % intervals hold at least 80 % where such a size was sampled."""
+    rng, truth, held = np.random.default_rng(7), uneven(evenness, cap), 0
+    asked = (on(2, 3, 4), on(1, 3, 8), on(1, 2, 3, 4), on(2, 8))
+
+    def measured(allocation: Allocation) -> float:
+        return truth(allocation) * float(np.exp(rng.normal(0.0, 0.04)))
+
+    for _ in range(30):
+        samples = [ThroughputSample(a, measured(a)) for a in (*SAMPLED, on(1, 2, 8)) for _ in range(2)]
+        fitted = BatchTimeModel(APART, cap=cap, tasks=4).fit(samples)
+        for allocation in asked:
+            found = fitted.predict(allocation)
+            held += found.low <= measured(allocation) <= found.high
+    assert held >= 0.8 * 30 * len(asked)
+
+
+@pytest.mark.parametrize("cap", [600, None])
+def test_slopes_are_those_of_the_curve(cap: int | None) -> None:
+    """By every parameter, against differences."""
+    model = BatchTimeModel(APART, cap=cap, tasks=4)
+    values = np.array([0.005, 0.3 if cap else 0.0, 2.0, 0.7, 0.3])
+    at = (np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, 0.8), np.array([0.0, 0.1, 0.2, 0.05, 0.3]))
+    slopes = model.log_gradient(values, *at)
+    for place, value in enumerate(values):
+        step = np.zeros(5)
+        step[place] = 1e-6 * (value or 1.0)
+        rise = np.log(model.curve(values + step, *at) / model.curve(values - step, *at)) / (2.0 * step[place])
+        assert slopes[:, place] == pytest.approx(rise, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,14 @@ def a_context(
     round_trips: NodeDistances | None = APART,
     tasks: int | None = None,
     trigger: float | None = None,
+    is_real_time: bool = False,
 ) -> PolicyContext:
-    """Operators in a row, each with batches of at most `CAP` records in so many tasks."""
+    """Operators in a row, each with batches of at most `CAP` records in so many tasks; no cap in real-time mode."""
     names = operators or ("operator",)
     inputs = {name: [before] for before, name in zip(["arrivals", *names], names, strict=False)}
-    topology = Topology.from_inputs(inputs)
+    topology, cap = Topology.from_inputs(inputs), None if is_real_time else CAP
     return PolicyContext(
-        topology, {name: OperatorSite(limits, trigger, CAP, tasks=tasks) for name in names},
+        topology, {name: OperatorSite(limits, trigger, cap, is_real_time, tasks) for name in names},
         dict.fromkeys(topology.paths, Objective()), AnalysisPlace("here"), round_trips=round_trips,
     )  # fmt: skip
 

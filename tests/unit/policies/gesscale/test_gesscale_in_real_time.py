@@ -94,8 +94,11 @@ class RealTimeQuery:
         return telemetry, ClusterState(self.asked, self.asked, self.has)
 
 
-@pytest.mark.parametrize("name", ["gesscale", "gesscale+"])
-def test_executors_come_under_overload_and_go_when_it_is_over(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("gesscale", {"model": "fetch-time"}), ("gesscale+", {"model": "fetch-time"}), ("gesscale+", {})],
+)
+def test_executors_come_under_overload_and_go_when_it_is_over(name: str, options: dict[str, str]) -> None:
     """Half of the CPU is used at most: backlog and rate at checkpoints say what is needed, and later what is not."""
     query = RealTimeQuery()
     site = OperatorSite(LIMITS, is_real_time=True)
@@ -103,7 +106,7 @@ def test_executors_come_under_overload_and_go_when_it_is_over(name: str) -> None
     context = PolicyContext(
         topology, {"operator": site}, dict.fromkeys(topology.paths, Objective()), AnalysisPlace("here")
     )
-    policy = make_policy(name, context, {"model": "fetch-time"})
+    policy = make_policy(name, context, options)
     history, recent, most = list[Observation](), list[Decision](), 0
     while query.at < 3.5 * BUSY_UNTIL:
         telemetry, cluster = query.second()

@@ -60,6 +60,30 @@ def test_a_real_time_query_may_be_planned_by_its_fetches() -> None:
     assert decision.evidence["per_record_seconds"] == pytest.approx(0.05, rel=0.05)
 
 
+@pytest.mark.parametrize(("is_real_time", "parameter"), [(True, "alpha"), (False, "per_record_seconds")])
+def test_the_law_is_the_one_that_was_measured_best_in_the_mode_of_the_query(is_real_time: bool, parameter: str) -> None:
+    """The published one in real-time mode, and that of batches where there are batches; `model` overrules both."""
+    for model, expected in ((None, parameter), ("batch-time", "per_record_seconds")):
+        policy = GesscalePlusPolicy(a_context(round_trips=None, is_real_time=is_real_time), plus_options(model=model))
+        show_maximum(policy, Allocation(1), 20.0)
+        evidence = policy.plan(a_request(Allocation(1), arrival_rate_rows_per_second=10.0)).evidence
+        assert {"alpha", "per_record_seconds"} & evidence.keys() == {expected}
+
+
+def test_no_executor_comes_to_a_real_time_query_that_has_a_task_for_none_more() -> None:
+    """The law that it is planned by does not know the tasks; the plan does."""
+    limits = Limits(1, 8)
+    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None, tasks=2, is_real_time=True))
+    for number, rate in enumerate((20.0, 39.0)):
+        show_maximum(policy, Allocation(number + 1), rate, at=200.0 * number)
+    asked = a_request(Allocation(1), limits, arrival_rate_rows_per_second=500.0, back_pressure=0.9)
+    decision = policy.plan(asked)
+    assert "alpha" in decision.evidence
+    assert decision.target == Allocation(2)
+    asked = a_request(Allocation(2), limits, arrival_rate_rows_per_second=500.0, back_pressure=0.9)
+    assert not policy.plan(asked).is_change
+
+
 def test_a_step_goes_no_further_than_twice_what_was_seen() -> None:
     """A model that has seen one executor says little about three, one that has seen two does."""
     policy = GesscalePlusPolicy(a_context())
