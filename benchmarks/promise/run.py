@@ -35,8 +35,9 @@ from benchmarks.promise.rivals import BUSY, LOADS, MACHINES, RIVALS, Rival, sett
 from benchmarks.promise.table import Run, table, told, verdicts, versions
 
 from penstock.evaluation.source_version import source_version
+from penstock.evaluation.violations import broken_time_share
 from penstock.loop import CycleReport
-from penstock.records import Observation
+from penstock.records import Objective, Observation
 from penstock.running.pipeline_run import run_pipeline
 
 HERE = Path(__file__).resolve().parent
@@ -63,12 +64,9 @@ class Watched:
         """Print a fault."""
         _say(f"{operator}: {text}")
 
-    def violation_share(self, since: float, bound: float) -> float | None:
-        """Part of the looks with a latency whose 95th percentile was above the bound."""
-        seen = [
-            look.latency.p95_seconds > bound for look in self.looks if look.at >= since and look.latency is not None
-        ]
-        return sum(seen) / len(seen) if seen else None
+    def violation_share(self, since: float, objective: Objective) -> float | None:
+        """Part of the time in which the bound was broken, whoever sizes the job: a stall counts too."""
+        return broken_time_share(self.looks, objective, since=since)
 
     @property
     def changes(self) -> int:
@@ -119,8 +117,8 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
     run = settings(load, rival, minutes=chosen.minutes, seed=number, folder=folder)
-    bound = next(iter(run.path_objectives().values())).seconds
-    assert bound is not None  # the demo's objective is a bound
+    objective = next(iter(run.path_objectives().values()))
+    assert objective.seconds is not None  # that of the demo is a bound
     watched, failure, summary = Watched(), "", None
     try:
         summary = run_pipeline(run, folder / "run", listener=watched, stop=threading.Event())
@@ -136,9 +134,9 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         neighbour=neighbour,
         rival=rival.name,
         number=number,
-        bound_seconds=bound,
+        bound_seconds=objective.seconds,
         p95_seconds=None if path is None or path.steady is None else path.steady.p95_seconds,
-        violation_share=watched.violation_share(since, bound),
+        violation_share=watched.violation_share(since, objective),
         executor_seconds=None if summary is None else summary.executor_seconds,
         cpu_seconds=None if summary is None else summary.capacity_seconds,
         static_cpu_seconds=None if summary is None else summary.static_capacity_seconds,

@@ -29,7 +29,7 @@ class Run:
     bound_seconds: float
     p95_seconds: float | None
     violation_share: float | None
-    """Part of the looks whose last window had a 95th percentile above the bound."""
+    """Part of the time in which the bound was broken: by records that were done, or by those that wait."""
     executor_seconds: float | None
     cpu_seconds: float | None
     """Executors times CPU share, over time: what was paid for. None, as all costs: the run failed."""

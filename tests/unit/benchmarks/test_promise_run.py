@@ -12,6 +12,10 @@ import pytest
 from benchmarks.marked_part import BEGIN, END, marked_part
 from benchmarks.promise import run as promise
 
+from penstock.loop import CycleReport
+from penstock.records import LatencySummary
+from penstock.testing import an_observation
+
 COMMAND = ("promise", "--loads", "waves", "--machine", "alone", "--rivals", "static", "mead")
 
 
@@ -54,6 +58,27 @@ def test_a_run_that_fails_in_any_way_is_kept_and_counted(
     assert all(run["cpu_seconds"] is None for run in _kept(tmp_path))
     assert "| waves | alone | mead | 0 of 1 |" in capsys.readouterr().out
     assert all(folder.exists() for folder in pipeline.folders)
+
+
+@pytest.mark.parametrize("rival", ["static", "threshold", "mead", "dynamic allocation", "dynamic allocation, 20 s"])
+def test_a_stall_is_a_violation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rival: str) -> None:
+    """While nothing is done nothing can be late, and still the records that wait break the bound, for every rival."""
+
+    def stall(settings: Any, folder: Path, *, listener: promise.Watched, **_: Any) -> Any:
+        for at in range(40):
+            latency = LatencySummary(1000, *[1.0] * 5) if at < 20 else None
+            done = 100 * min(at, 10)
+            seen = an_observation(at=at, latency=latency, records_arrived=100 * at, backlog_records=100 * at - done)
+            listener.report(CycleReport(seen))
+        assert listener.violation_share(0.0, next(iter(settings.path_objectives().values()))) == pytest.approx(23 / 39)
+        raise RuntimeError("that is all")
+
+    monkeypatch.setattr(promise, "run_pipeline", stall)
+    chosen = ["--rivals", rival, "--loads", "waves", "--machine", "alone", "--runs", "1"]
+    files = ["--folder", str(tmp_path / "work"), "--file", str(tmp_path / "runs.jsonl")]
+    monkeypatch.setattr(sys, "argv", ["promise", *chosen, *files])
+    promise.main()
+    assert [run["failure"] for run in _kept(tmp_path)] == ["RuntimeError: that is all"]
 
 
 def test_it_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
