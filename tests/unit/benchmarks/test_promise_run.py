@@ -70,7 +70,7 @@ def test_a_stall_is_a_violation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 
     def stall(settings: Any, folder: Path, *, listener: promise.Watched, **_: Any) -> Any:
         for at in range(40):
-            latency = LatencySummary(1000, *[1.0] * 5) if at < 20 else None
+            latency = LatencySummary(1000, 1.0, 1.0, 1.0, 1.0, 1.0) if at < 20 else None
             done = 100 * min(at, 10)
             seen = an_observation(at=at, latency=latency, records_arrived=100 * at, backlog_records=100 * at - done)
             listener.report(CycleReport(seen))

@@ -15,7 +15,7 @@ RATE = 100
 
 def _look(at: float, done: int, latency: float | None = 1.0, *, rate: int = RATE, records: int = 1000) -> Observation:
     """A look at a stream of so many records a second since instant 0, of which so many are done."""
-    summary = None if latency is None else LatencySummary(records, *[latency] * 5)
+    summary = None if latency is None else LatencySummary(records, latency, latency, latency, latency, latency)
     arrived = int(rate * at)
     return an_observation(at=at, latency=summary, records_arrived=arrived, backlog_records=arrived - done)
 
@@ -42,7 +42,7 @@ def test_a_few_late_records_break_no_percentile() -> None:
     before = _look(0.0, 0, rate=0)
     few, none_done = (
         an_observation(at=10.0, latency=latency, records_arrived=40, backlog_records=40)
-        for latency in (LatencySummary(1000, *[1.0] * 5), None)
+        for latency in (LatencySummary(1000, 1.0, 1.0, 1.0, 1.0, 1.0), None)
     )
     came = an_observation(at=1.0, latency=None, records_arrived=40, backlog_records=40)
     assert _judged([before, came, few]) == [False, None, False]
