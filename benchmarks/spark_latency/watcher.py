@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from benchmarks.spark_latency.cells import Measured, interval_after
-from benchmarks.spark_latency.predictor import Predicted, Question, predict
+from benchmarks.spark_latency.predictor import WINDOW, Predicted, Question, predict
 from benchmarks.spark_latency.timetable import Turn, rate_of, turn_at
 
 from penstock.errors import NotReadyError
@@ -20,7 +20,7 @@ from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.policies.mead.options import mead_options
 from penstock.ports import DoneRecords, FloatArray, Look
-from penstock.records import Allocation, BatchProgress, Decision, PlanRequest, Quality
+from penstock.records import Allocation, BatchProgress, Decision, PlanRequest
 
 
 @dataclass
@@ -34,6 +34,10 @@ class _CellUnderWay:
     batches: list[BatchProgress] = field(default_factory=list)
     is_over: bool = False
     """Whether all of its records are done."""
+    had: Allocation | None = None
+    """What the query was last seen to have; None: that was never known."""
+    newest: BatchProgress | None = None
+    """The newest batch since it was predicted."""
     fault: str | None = None
     """Why it says nothing; None: it does."""
 
@@ -42,16 +46,25 @@ class _CellUnderWay:
         return self.turn.predicted_at
 
     def take(self, look: Look) -> None:
-        """Take in a look."""
+        """Take in a look. Void is what would make the measurement untrue, not what is hard to watch.
+
+        That is another allocation, a batch that was not reported, and arrival times that are not known. Looks that came
+        late or saw no CPU counters change no latency; left out, those of a busy machine would be.
+        """
         if self.is_over:
             return
         at, seen = look.telemetry.at, look.observation
         has = seen.cluster.observed
-        if self.begin <= at < self.turn.end:
-            if seen.quality is not Quality.GOOD:
-                self.fault = f"the data are not good: {seen.quality_text}"
-            if has is None or not has.satisfies(self.turn.allocation) or has.capacity > self.turn.allocation.capacity:
+        if self.begin <= at < self.turn.end and has is not None:
+            self.had = has
+            if not has.satisfies(self.turn.allocation):
                 self.fault = f"the query had {has}"
+        for batch in look.telemetry.batches:
+            before, self.newest = self.newest, batch
+            if before is not None and (before.run_id, before.batch_id + 1) != (batch.run_id, batch.batch_id):
+                self.fault = f"the batches between {before.batch_id} and {batch.batch_id} were not reported"
+        if look.done is not None and seen.latency is not None and not seen.latency.is_exact:
+            self.fault = f"when records arrived is not known: {seen.latency.inexact_because}"
         self.batches += [
             b for b in look.telemetry.batches if b.started_at >= self.begin and b.ended_at <= self.turn.end
         ]
@@ -98,7 +111,7 @@ class Watcher:
         self._turns, self._record_seconds, self._keep, self._predictors = turns, record_seconds, keep, predictors
         self._interval = interval_after(before)
         self._steady, self._learner = SteadyBatches(), BatchDemandLearner(skip_first=8)
-        self._options = mead_options()
+        self._options = mead_options(window=WINDOW)
         self._arrived: list[FloatArray | None] = []
         """Of this turn."""
         self._turn: Turn | None = None
@@ -167,6 +180,8 @@ class Watcher:
         turn, demand, margin = cell.turn, cell.question.demand, cell.question.margin
         seconds = cell.latencies()
         fault = cell.fault or (None if seconds.size and cell.batches else "no record was done")
+        if fault is None and cell.had is None:
+            fault = "what the query had was never known"
         if fault is not None:
             say(f"{turn.cell}: not measured, and to be run again: {fault}")
             return
