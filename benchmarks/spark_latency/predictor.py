@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.spark_latency.cells import OBJECTIVE, Cell
 
+from penstock.monitor.arrival_memory import RememberedArrivals
 from penstock.performance.adaptive_interval import Margin
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_model import OperatorModel
@@ -16,9 +17,6 @@ from penstock.ports import AnalysisMemo, FloatArray
 from penstock.records import Limits, Objective, Prediction
 
 _NAME = "logs"
-WINDOW = 2_000_000
-"""Inter-arrival times: more than come before a prediction. The default of `mead`, 50,000, is over within seconds where
-records cost little, and would hold a part of a burst, or of a calm."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,6 +27,7 @@ class Question:
     at: float
     iats: FloatArray
     windows: tuple[float, ...]
+    remembered: RememberedArrivals | None
     demand: BatchDemand
     margin: Margin
 
@@ -46,7 +45,7 @@ class Predicted:
 
 
 def predict(question: Question) -> Predicted:
-    """Predict the cell's latency with the defaults of `mead` but the window, and once more with fitted processes."""
+    """Predict the cell's latency with the defaults of `mead`, and once more with fitted processes."""
     memo = AnalysisMemo()
     p95 = _analysed(question, OBJECTIVE, "auto", memo)
     assert p95.low_seconds is not None
@@ -72,13 +71,14 @@ def _analysed(question: Question, objective: Objective, queues: str, memo: Analy
         at=question.at,
         iats=question.iats,
         windows=question.windows,
+        remembered=question.remembered,
         growth=1.0,
         are_exact=True,
         operators=(OperatorModel(_NAME, question.demand),),
         objectives={path: objective},
         current={_NAME: cell.allocation},
         limits={_NAME: Limits(cell.executors, cell.executors, (cell.share,))},
-        options=mead_options(queues=queues, window=WINDOW),  # type: ignore[arg-type]  # one of two that there are
+        options=mead_options(queues=queues),  # type: ignore[arg-type]  # one of two that there are
         margins={path: question.margin},
     )
     (predicted,) = analyse(task, memo).plan.predictions

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from benchmarks.spark_latency.cells import Measured, interval_after
-from benchmarks.spark_latency.predictor import WINDOW, Predicted, Question, predict
+from benchmarks.spark_latency.predictor import Predicted, Question, predict
 from benchmarks.spark_latency.timetable import Turn, rate_of, turn_at
 
 from penstock.errors import NotReadyError
 from penstock.evaluation.source_version import source_version
+from penstock.monitor.arrival_memory import ArrivalMemory
 from penstock.monitor.iat_windows import IatWindows
 from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand_learning import BatchDemandLearner
@@ -111,7 +112,7 @@ class Watcher:
         self._turns, self._record_seconds, self._keep, self._predictors = turns, record_seconds, keep, predictors
         self._interval = interval_after(before)
         self._steady, self._learner = SteadyBatches(), BatchDemandLearner(skip_first=8)
-        self._options = mead_options(window=WINDOW)
+        self._options = mead_options()
         self._arrived: list[FloatArray | None] = []
         """Of this turn."""
         self._turn: Turn | None = None
@@ -162,18 +163,23 @@ class Watcher:
     def _ask(self, turn: Turn, at: float) -> None:
         assert turn.cell is not None
         windows = IatWindows(self._options.window, self._options.windows)
-        for times in self._arrived:
-            if times is None:
-                windows.interrupt()
-            elif (mine := times[(times >= turn.begin) & (times < at)]).size:
-                windows.add_times(mine)
+        # As `mead` has it: a window is over within seconds where records come fast.
+        memory = None if self._options.look_back is None else ArrivalMemory(self._options.look_back)
+        keeping: list[IatWindows | ArrivalMemory] = [windows] if memory is None else [windows, memory]
+        for kept in keeping:
+            for times in self._arrived:
+                if times is None:
+                    kept.interrupt()
+                elif (mine := times[(times >= turn.begin) & (times < at)]).size:
+                    kept.add_times(mine)
         snapshot = windows.snapshot()
+        remembered = None if memory is None else memory.recall()
         try:
             demand = self._learner.learnt().demand
         except NotReadyError as fault:
             say(f"{turn.cell}: not predicted, and to be run again: {fault}")
             return
-        question = Question(turn.cell, at, snapshot.iats, snapshot.shares, demand, self._interval.margin)
+        question = Question(turn.cell, at, snapshot.iats, snapshot.shares, remembered, demand, self._interval.margin)
         self._under_way.append(_CellUnderWay(turn, question, self._predictors.submit(predict, question)))
 
     def _end(self, cell: _CellUnderWay) -> None:
