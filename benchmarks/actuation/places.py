@@ -24,6 +24,7 @@ COMMON = {
     "spark.storage.decommission.rddBlocks.enabled": "true",
     "spark.storage.decommission.replicationReattemptInterval": "2s",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run by its path, as all benchmarks are
 
 from benchmarks.actuation.kernel import executor_pids, quota_cores
-from benchmarks.actuation.pauses import longest_pause
+from benchmarks.actuation.pauses import end_of, longest_pause, quiet_pauses
 from benchmarks.actuation.places import PLACES, opened
 from benchmarks.actuation.table import RESULTS, table
 
@@ -42,7 +42,9 @@ NAME = "actuation"
 PATIENCE_SECONDS = 240.0
 WARM_BATCHES = 20
 CALM_SECONDS = 12.0
-"""Between two decisions; also how long the query is watched without one."""
+"""Between two decisions; also how long the query is watched for its pause without one."""
+QUIET_SECONDS = 60.0
+"""Without a decision, in each repeat: pauses are held against those of stretches of it that are as long."""
 AFTER_SECONDS = 3.0
 """After an effect batches are still watched for a pause."""
 POLL_SECONDS = 0.02
@@ -62,6 +64,10 @@ class Sample:
     pause: float
     steps: dict[str, float]
     """Further instants on the way, in seconds after the decision."""
+    seconds: float
+    """How long the query was watched for its longest pause."""
+    quiet: list[float] = field(default_factory=list)
+    """The longest pause of each stretch as long without a decision; empty: none was as long."""
 
 
 class ObedientPolicy:
@@ -86,6 +92,7 @@ class Measurement:
         self._control = ContextControl(spark.sparkContext)
         self._driver = ExecutorsOfDriver(spark.sparkContext)
         self._application = str(spark.sparkContext.applicationId)
+        self._quiet: list[tuple[float, float]] = []
 
     def warm_up(self) -> None:
         """Wait until the query has ended some batches: the first ones take long."""
@@ -101,8 +108,16 @@ class Measurement:
     def nothing(self) -> Sample:
         """Watch the query without a decision."""
         begun = time.time()
-        time.sleep(CALM_SECONDS)
-        return Sample("nothing", None, None, self._pause(begun, time.time()), {})
+        time.sleep(QUIET_SECONDS)
+        ended = time.time()
+        self._quiet.append((begun, ended))
+        return Sample("nothing", None, None, self._pause(ended - CALM_SECONDS, ended), {}, CALM_SECONDS)
+
+    def compare(self, samples: list[Sample]) -> None:
+        """Hold each pause against those of as long a time without a decision."""
+        for sample in samples:
+            if sample.effect is not None:
+                sample.quiet = quiet_pauses(self._query.recentProgress, self._quiet, sample.seconds)
 
     def share(self, share: float) -> Sample:
         """Have a share set; the effect is the kernel's quota."""
@@ -154,8 +169,9 @@ class Measurement:
     def _sample(self, kind: str, decision: Decision, effect: float, steps: dict[str, float]) -> Sample:
         self._until(lambda: self._outcome(decision) is not None)
         time.sleep(AFTER_SECONDS)
-        pause = self._pause(decision.at, effect + AFTER_SECONDS)
-        return Sample(kind, effect - decision.at, self._outcome(decision), pause, steps)
+        ended = effect + AFTER_SECONDS
+        pause = self._pause(decision.at, ended)
+        return Sample(kind, effect - decision.at, self._outcome(decision), pause, steps, ended - decision.at)
 
     def _outcome(self, decision: Decision) -> float | None:
         """When Penstock said that it is done, in seconds after the decision."""
@@ -167,6 +183,8 @@ class Measurement:
         return ended[0].at - decision.at
 
     def _pause(self, begun: float, ended: float) -> float:
+        # A time that is not over yet counts too, as it does where nothing was changed.
+        self._until(lambda: self._query.lastProgress is not None and end_of(self._query.lastProgress) > ended)
         return longest_pause(self._query.recentProgress, begun, ended)
 
     def _active(self) -> set[str]:
@@ -242,6 +260,7 @@ def measure(cluster: str, repeats: int) -> list[Sample]:
                 samples.append(take())
                 print(json.dumps(asdict(samples[-1])), file=sys.stderr, flush=True)
                 measurement.settle(executors)
+        measurement.compare(samples)
     return samples
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 HEAD = (
-    "| cluster | decided | effect | on the way there | Penstock says done | longest pause of the query | times |",
-    "|---|---|---:|---|---:|---:|---:|",
+    "| cluster | decided | effect | on the way there | Penstock says done | longest pause of the query "
+    "| in as long a time without a change | there as long or longer | times |",
+    "|---|---|---:|---|---:|---:|---:|---:|---:|",
 )
 KINDS = {
     "share lowered": "share 1 to 0.5",
@@ -38,10 +39,24 @@ def table(results: Iterable[Mapping[str, Any]]) -> str:
                 names = {name: None for sample in samples for name in sample["steps"]}
                 steps = "; ".join(f"{name}: {_figure([s['steps'][name] for s in samples])}" for name in names)
                 effect, done, pause = (_figure([s[key] for s in samples]) for key in ("effect", "done", "pause"))
+                quiet, as_long = _without_change(samples)
                 lines.append(
-                    f"| {result['cluster']} | {words} | {effect} | {steps} | {done} | {pause} | {len(samples)} |"
+                    f"| {result['cluster']} | {words} | {effect} | {steps} | {done} | {pause} | {quiet} | {as_long} "
+                    f"| {len(samples)} |"
                 )
     return "\n".join(lines)
+
+
+def _without_change(samples: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The longest pauses of times as long without a change, and which part of them was no shorter than the samples'.
+
+    Both are empty where there was no such time, as in results of before this was measured.
+    """
+    compared = [sample for sample in samples if sample.get("quiet")]
+    if not compared:
+        return "", ""
+    parts = [sum(one >= s["pause"] for one in s["quiet"]) / len(s["quiet"]) for s in compared]
+    return _figure([one for s in compared for one in s["quiet"]]), f"{statistics.fmean(parts):.0%}"
 
 
 def _figure(seconds: Sequence[float | None]) -> str:

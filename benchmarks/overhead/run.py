@@ -35,6 +35,8 @@ RATE = 5000
 """Records a second that arrive: a part of what the query can do, so that there is something to plan."""
 PATIENCE_SECONDS = 120.0
 """For the first plan."""
+WRITTEN_SECONDS = 35.0
+"""After the first plan: `mead` writes down what it has learnt every 30 s. A phase is too short to learn it anew."""
 LOOKS_OF_A_SIZE = 12
 """Looks after which batches get the other size: three seconds."""
 
@@ -100,9 +102,13 @@ def measure(master: str, folder: Path, phases: int, seconds: float, rows: int) -
         time.sleep(0.5)
     with phase.attached() as scaler:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not _plans(scaler):  # what it learns until then is the start of all phases
+        while not _plans(scaler):
             if time.monotonic() > deadline:
                 raise SystemExit(f"no plan in {PATIENCE_SECONDS:g} s: {scaler.decisions[-1].explain()}")
+            phase.look()
+            time.sleep(0.5)
+        until = time.monotonic() + WRITTEN_SECONDS
+        while time.monotonic() < until:  # what it has learnt by then is the start of all phases
             phase.look()
             time.sleep(0.5)
     medians: list[float] = []
@@ -173,6 +179,8 @@ class Phases:
             for start, lasted, rows in self._seen.values()
             if start >= began and start + lasted <= ended and rows == self._rows
         ]
+        if not inside:
+            raise SystemExit(f"no batch of {self._rows} rows began and ended within {seconds:g} s; give more --seconds")
         return statistics.median(inside)
 
 

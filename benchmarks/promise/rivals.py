@@ -56,6 +56,8 @@ RIVALS = (
 LOADS = ("waves", "jumps", "bursts")
 BUSY = "one core busy"
 MACHINES = ("alone", BUSY)
+MINUTES = {"waves": 2.0, "jumps": 1.5, "bursts": 1.5}
+"""How long records arrive: one wave, a jump up and one down, two or three bursts."""
 _PEAK = 6_000.0
 """Records a second at the demo's peak. The other loads have the same, so that the job and its limits suit all three."""
 

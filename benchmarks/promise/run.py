@@ -8,10 +8,11 @@ watches all of them alike, and counts executors, CPU, latency and violations ali
 
 Rounds go through all of them before the next begins, so that a busy hour meets all alike. Every run is added to
 `runs.jsonl` beside this file when it ends, also one that failed, and is counted. Run again, the command goes on where
-it was, also on another day; a run that was interrupted is run anew. What a run wrote is kept only where it failed. The
-command ends with 1 where something that was promised was not so, or is not known yet. A run takes five minutes;
-`--loads`, `--rivals` and `--machine` choose some, and `--most` is how many to run now. `--readme` puts the table into
-the README. Run: ``python benchmarks/promise/run.py --runs 10``.
+it was, also on another day; a run that was interrupted is run anew. What a run wrote is kept only where it failed, but
+what a policy has learnt is handed down to its next run, as with one store. The command ends with 1 where something that
+was promised was not so, or is not known yet. Records arrive for one and a half or two minutes in each run; `--loads`,
+`--rivals` and `--machine` choose some, and `--most` is how many to run now. `--readme` puts the table into the README
+beside this file, and a short one into that of the repository. Run: ``python benchmarks/promise/run.py --runs 10``.
 """
 
 from __future__ import annotations
@@ -31,15 +32,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.marked_part import write_marked_part
-from benchmarks.promise.rivals import BUSY, LOADS, MACHINES, RIVALS, Rival, settings
-from benchmarks.promise.table import Run, table, told, verdicts, versions
+from benchmarks.promise.rivals import BUSY, LOADS, MACHINES, MINUTES, RIVALS, Rival, settings
+from benchmarks.promise.table import Run, short_table, table, told, verdicts, versions
 
+from penstock.adaptors.private_file import make_private_folder, write_private
+from penstock.errors import PenstockError
 from penstock.evaluation.source_version import source_version
+from penstock.evaluation.violations import broken_time_share
+from penstock.knowledge.notebook import NOTES_FACT
+from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import CycleReport
-from penstock.records import Observation
+from penstock.records import Objective, Observation
 from penstock.running.pipeline_run import run_pipeline
 
 HERE = Path(__file__).resolve().parent
+FRONT_PAGE = HERE.parents[1] / "README.md"
 
 
 @dataclass
@@ -63,12 +70,9 @@ class Watched:
         """Print a fault."""
         _say(f"{operator}: {text}")
 
-    def violation_share(self, since: float, bound: float) -> float | None:
-        """Part of the looks with a latency whose 95th percentile was above the bound."""
-        seen = [
-            look.latency.p95_seconds > bound for look in self.looks if look.at >= since and look.latency is not None
-        ]
-        return sum(seen) / len(seen) if seen else None
+    def violation_share(self, since: float, objective: Objective) -> float | None:
+        """Part of the time in which the bound was broken, whoever sizes the job: a stall counts too."""
+        return broken_time_share(self.looks, objective, since=since)
 
     @property
     def changes(self) -> int:
@@ -87,6 +91,9 @@ def main() -> int:
     wanted = list(product(range(1, chosen.runs + 1), chosen.machine, chosen.loads, rivals))
     has = {(run.number, run.neighbour, run.load, run.rival) for run in read(file)}
     missing = [one for one in wanted if (*one[:3], one[3].name) not in has]
+    others = {f"{run.minutes:g} min of {run.load}" for run in read(file) if run.minutes != minutes_of(run.load, chosen)}
+    if others and missing[: chosen.most]:
+        raise SystemExit(f"{file} has runs of {', '.join(sorted(others))}; give --minutes as it was, or another --file")
     for place, (number, neighbour, load, rival) in enumerate(missing[: chosen.most], 1 + len(wanted) - len(missing)):
         print(
             f"{place} of {len(wanted)}: round {number}, {neighbour}, {load}, {rival.name}", file=sys.stderr, flush=True
@@ -100,6 +107,7 @@ def main() -> int:
     print("\n".join([*table(runs), *told(found), versions(runs)]))
     if chosen.readme:
         write_marked_part(HERE / "README.md", readme_part(runs))
+        write_marked_part(FRONT_PAGE, front_page_part(runs))
     if chosen.json:
         print(json.dumps({"runs": [run.to_json() for run in runs], "verdicts": dict(found)}))
     return 0 if all(is_so for _, is_so in found) else 1
@@ -112,15 +120,32 @@ def readme_part(runs: Sequence[Run]) -> list[str]:
     return [*table(runs), "", *told(verdicts(runs)), "", f"{len(runs)} runs, {versions(runs)}."]
 
 
+def front_page_part(runs: Sequence[Run]) -> list[str]:
+    """What the README of the repository says of them."""
+    page, answers = "[the promise](benchmarks/promise/README.md)", [is_so for _, is_so in verdicts(runs)]
+    if not runs:
+        return [f"Not measured yet: {page}, that `mead` keeps the bound for less than what a user would pick instead."]
+    told = f"{answers.count(True)} of its {len(answers)} parts were so, {answers.count(False)} were not"
+    return [
+        *short_table(runs),
+        "",
+        f"All {len(runs)} runs of {page}: {told}, {answers.count(None)} are not known yet.",
+    ]
+
+
 def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argparse.Namespace) -> Run:
     """One run to its end; a failure is a run too."""
     folder = chosen.folder / f"{number}-{neighbour}-{load}-{rival.name}".replace(" ", "-").replace(",", "")
     if folder.exists():  # of a run that was interrupted: its store and its checkpoint are not to be gone on with
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
-    run = settings(load, rival, minutes=chosen.minutes, seed=number, folder=folder)
-    bound = next(iter(run.path_objectives().values())).seconds
-    assert bound is not None  # the demo's objective is a bound
+    minutes = minutes_of(load, chosen)
+    run = settings(load, rival, minutes=minutes, seed=number, folder=folder)
+    learnt: Path = chosen.folder / f"learnt-by-{rival.name}.json"
+    if learnt.exists():
+        hand_down(learnt, folder / "run")
+    objective = next(iter(run.path_objectives().values()))
+    assert objective.seconds is not None  # that of the demo is a bound
     watched, failure, summary = Watched(), "", None
     try:
         summary = run_pipeline(run, folder / "run", listener=watched, stop=threading.Event())
@@ -128,6 +153,7 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         failure = f"{type(fault).__name__}: {fault}"
         _say(f"failed: {failure}")
     if not failure:
+        keep_learnt(folder / "run", learnt)
         shutil.rmtree(folder)
     path, source = None if summary is None else summary.worst, source_version()
     since = path.steady_from if path is not None and path.steady_from is not None else 0.0
@@ -136,9 +162,10 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         neighbour=neighbour,
         rival=rival.name,
         number=number,
-        bound_seconds=bound,
+        minutes=minutes,
+        bound_seconds=objective.seconds,
         p95_seconds=None if path is None or path.steady is None else path.steady.p95_seconds,
-        violation_share=watched.violation_share(since, bound),
+        violation_share=watched.violation_share(since, objective),
         executor_seconds=None if summary is None else summary.executor_seconds,
         cpu_seconds=None if summary is None else summary.capacity_seconds,
         static_cpu_seconds=None if summary is None else summary.static_capacity_seconds,
@@ -149,6 +176,32 @@ def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argpar
         version=str(source["version"]),
         commit=source["commit"],
     )
+
+
+def minutes_of(load: str, chosen: argparse.Namespace) -> float:
+    """How long records arrive in a run with this load."""
+    return MINUTES[load] if chosen.minutes is None else float(chosen.minutes)
+
+
+def hand_down(learnt: Path, run: Path) -> None:
+    """Let a run begin with what the ones before have learnt, as one does that has their store."""
+    make_private_folder(run)
+    store = SqliteStore(run / "knowledge.sqlite")
+    store.set_fact(NOTES_FACT, learnt.read_text(encoding="utf-8"))
+    store.close()
+
+
+def keep_learnt(run: Path, learnt: Path) -> None:
+    """Keep what the policy of a run has written down for later ones, if it has."""
+    try:
+        store = SqliteStore.open_readonly(run / "knowledge.sqlite")
+        notes = store.fact(NOTES_FACT)
+        store.close()
+    except PenstockError as fault:  # the run has ended, and counts
+        _say(f"what was learnt is lost: {fault}")
+        return
+    if notes is not None:
+        write_private(learnt, notes)
 
 
 def read(file: Path) -> list[Run]:
@@ -188,7 +241,8 @@ def _arguments() -> argparse.Namespace:
     names = [rival.name for rival in RIVALS]
     arguments.add_argument("--runs", type=int, default=10, help="rounds")
     arguments.add_argument("--most", type=int, help="most runs now; default: all that are missing")
-    arguments.add_argument("--minutes", type=float, default=4.0, help="how long records arrive in each run")
+    told = ", ".join(f"{minutes:g} with {load}" for load, minutes in MINUTES.items())
+    arguments.add_argument("--minutes", type=float, help=f"how long records arrive in each run; default: {told}")
     arguments.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
     arguments.add_argument("--rivals", nargs="+", choices=names, default=names)
     arguments.add_argument("--machine", nargs="+", choices=MACHINES, default=list(MACHINES))

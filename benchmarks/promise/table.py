@@ -26,10 +26,12 @@ class Run:
     neighbour: str
     rival: str
     number: int
+    minutes: float
+    """How long records arrived."""
     bound_seconds: float
     p95_seconds: float | None
     violation_share: float | None
-    """Part of the looks whose last window had a 95th percentile above the bound."""
+    """Part of the time in which the bound was broken: by records that were done, or by those that wait."""
     executor_seconds: float | None
     cpu_seconds: float | None
     """Executors times CPU share, over time: what was paid for. None, as all costs: the run failed."""
@@ -85,6 +87,39 @@ def table(runs: Sequence[Run]) -> list[str]:
         kept = f"{sum(run.is_kept for run in group)} of {len(group)}"
         lines.append(f"| {load} | {neighbour} | {rival} | {kept} | {' | '.join(cells)} |")
     return lines
+
+
+def short_table(runs: Sequence[Run]) -> list[str]:
+    """Markdown: a row for each load and machine, with who keeps the bound, for how much, and the answer."""
+    lines = [
+        f"| load | machine | {' | '.join(rival.name for rival in RIVALS)} | as promised |",
+        f"|---|---|{'---|' * len(RIVALS)}---|",
+    ]
+    by = {(load, neighbour, rival): group for load, neighbour, rival, group in _groups(runs)}
+    answers = verdicts(runs)
+    for load, neighbour in product(LOADS, MACHINES):
+        groups = [by.get((load, neighbour, rival.name), []) for rival in RIVALS]
+        if not any(groups):
+            continue
+        mine = [is_so for text, is_so in answers if text.startswith(f"{load}, {neighbour}: ")]
+        answer = "NO" if False in mine else "not known" if None in mine else "yes"
+        lines.append(f"| {load} | {neighbour} | {' | '.join(map(_short, groups))} | {answer} |")
+    return lines
+
+
+def _short(group: Sequence[Run]) -> str:
+    """Bound kept, time violated, executor seconds and CPU, of one rival under one load."""
+    if not group:
+        return ""
+    done = [run for run in group if run.is_done]
+    cost = (
+        f"; {_mean(done, 'executor_seconds'):,.0f} executor-s, "
+        f"{_mean(done, 'cpu_seconds') / _mean(done, 'static_cpu_seconds'):.0%} CPU"
+        if done
+        else ""
+    )
+    kept = sum(run.is_kept for run in group)
+    return f"kept {kept} of {len(group)}; violated {mean(run.violations for run in group):.1%}{cost}"
 
 
 def verdicts(runs: Sequence[Run]) -> list[tuple[str, bool | None]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -92,9 +93,9 @@ class Measured:
         return asdict(self)
 
 
-def all_cells() -> list[Cell]:
-    """Every cell, by lot: neighbours in the list are no neighbours in load or share."""
-    lot = Random(16)
+def all_cells(number: int = 1) -> list[Cell]:
+    """Every cell of a round, by lot: neighbours in the list are no neighbours in load or share."""
+    lot = Random(15 + number)
     by_executors = {
         n: [Cell(kind, n, share, load) for kind, share, load in product(KINDS, SHARES, LOADS)] for n in EXECUTORS
     }
@@ -107,6 +108,12 @@ def all_cells() -> list[Cell]:
         for n in EXECUTORS
         for cell in by_executors[n][begin : begin + _IN_A_ROW]
     ]
+
+
+def missing_cells(rounds: int, measured: Sequence[Measured]) -> list[Cell]:
+    """What is still to be measured, round after round."""
+    times = Counter(one.cell for one in measured)
+    return [cell for number in range(1, rounds + 1) for cell in all_cells(number) if times[cell] < number]
 
 
 def read(file: Path) -> list[Measured]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.spark_latency.cells import OBJECTIVE, Cell
 
+from penstock.monitor.arrival_memory import RememberedArrivals
 from penstock.performance.adaptive_interval import Margin
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_model import OperatorModel
@@ -26,6 +27,7 @@ class Question:
     at: float
     iats: FloatArray
     windows: tuple[float, ...]
+    remembered: RememberedArrivals | None
     demand: BatchDemand
     margin: Margin
 
@@ -69,6 +71,7 @@ def _analysed(question: Question, objective: Objective, queues: str, memo: Analy
         at=question.at,
         iats=question.iats,
         windows=question.windows,
+        remembered=question.remembered,
         growth=1.0,
         are_exact=True,
         operators=(OperatorModel(_NAME, question.demand),),

@@ -3,14 +3,14 @@
 
 The log analysis runs on the embedded cluster as one application for all cells; Penstock is attached to it and changes
 executors and CPU shares by a timetable. Before each cell comes a turn at another allocation and load: what batches
-cost is learnt in these turns alone. A cell begins with 20 s whose arrivals are all that is known of its load. From
-these, and from the demand learnt so far, the analysis of `mead` predicts mean and 95th percentile of the next 30 s,
+cost is learnt in these turns alone. A cell begins with 38 s whose arrivals are all that is known of its load. From
+these, and from the demand learnt so far, the analysis of `mead` predicts mean and 95th percentile of the next 38 s,
 with the interval that the cells before have taught it. Then they are measured.
 
 Every cell is added to `cells.jsonl` beside this file when it ends. Run again, the command goes on where it was, so it
 can be interrupted, or run in pieces (`--cells`), on several days. It ends with 1 where a bar was missed or cells are
-still to be measured. A cell takes a minute, and each start two and a half. `--readme` puts the table into the README.
-Run: ``python benchmarks/spark_latency/run.py``.
+still to be measured. A cell takes a minute and a half, and each start two and a half. `--rounds 2` measures each cell
+twice. `--readme` puts the table into the README. Run: ``python benchmarks/spark_latency/run.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.marked_part import write_marked_part
-from benchmarks.spark_latency.cells import LIMITS, OBJECTIVE, POISSON, Cell, Measured, all_cells, read, write
+from benchmarks.spark_latency.cells import LIMITS, OBJECTIVE, POISSON, Cell, Measured, missing_cells, read, write
 from benchmarks.spark_latency.timetable import Turn, arrivals, turns_for
 from benchmarks.spark_latency.verdict import table, told, verdicts, versions
 from benchmarks.spark_latency.watcher import Watcher, say
@@ -70,13 +70,12 @@ def main() -> int:
     file: Path = chosen.file
     file.parent.mkdir(parents=True, exist_ok=True)
     before = read(file)
-    has = {one.cell for one in before}
-    missing = [cell for cell in all_cells() if cell not in has][: chosen.cells]
+    missing = missing_cells(chosen.rounds, before)[: chosen.cells]
     if missing:
         with tempfile.TemporaryDirectory() as folder, application(Path(folder)) as spark:
             measure(Queries(spark, Path(folder), chosen.patterns), missing, before, chosen)
     measured = read(file)
-    found = verdicts(measured)
+    found = verdicts(measured, chosen.rounds)
     print("\n".join([*table(measured), *told(found), versions(measured)]))
     if chosen.readme:
         write_marked_part(HERE / "README.md", readme_part(measured))
@@ -244,6 +243,7 @@ def warm_up(queries: Queries) -> float:
 def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--cells", type=int, help="most cells to measure now; default: all that are missing")
+    arguments.add_argument("--rounds", type=int, default=1, help="how often each cell is measured in all")
     arguments.add_argument("--patterns", type=int, default=30, help="regular expressions looked for in each line")
     arguments.add_argument("--folder", type=Path, default=Path("build/spark-latency"), help="gets what cells came from")
     arguments.add_argument("--file", type=Path, default=HERE / "cells.jsonl", help="gets every cell")

@@ -16,14 +16,16 @@ from penstock.ports import FloatArray
 from penstock.records import Allocation
 
 LEARNING_SECONDS = 12.0
-PAST_SECONDS, MEASURED_SECONDS = 20.0, 30.0
-"""Of each cell. In the first the executors settle, and what arrives is what the prediction is made from."""
-BURST_SECONDS, CALM_SECONDS = 5.0, 5.0
+PAST_SECONDS, MEASURED_SECONDS = 38.0, 38.0
+"""Of each cell. In the first the executors settle, and what arrives is what the prediction is made from. Each holds two
+bursts and two calms."""
+BURST_SECONDS, CALM_SECONDS = 10.0, 8.0
+"""Batches take up to 2 or 3 s, so that a burst lasts for several of them."""
 BURST_FACTOR = 1.6
 """Times the mean rate within a burst; the calm between bursts has what is left."""
 SPREAD = 0.2
 """Bursts and calms are drawn within this part of their length. Were they drawn freely, the bursts of half a minute
-would say little about those of the next half, and the comparison would be one of luck."""
+would say little about those of the next, and the comparison would be one of luck."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from benchmarks.spark_latency.cells import EXECUTORS, KINDS, LOADS, SHARES, Measured
@@ -37,19 +38,24 @@ def table(measured: Sequence[Measured]) -> list[str]:
     return lines
 
 
-def verdicts(measured: Sequence[Measured]) -> list[tuple[str, bool | None]]:
-    """The bars, and whether they were kept; None: cells are missing, and what is there does not settle it."""
+def verdicts(measured: Sequence[Measured], rounds: int = 1) -> list[tuple[str, bool | None]]:
+    """The bars over all that was measured, and whether they were kept.
+
+    None: cells of these rounds, or of one that was begun, are missing, and what is there does not settle it.
+    """
     found: list[tuple[str, bool | None]] = []
+    rounds = max(rounds, *Counter(one.cell for one in measured).values()) if measured else rounds
+    of_each_kind, least_within = rounds * OF_EACH_KIND, rounds * LEAST_WITHIN
     for kind in KINDS:
         mine = [one for one in measured if one.cell.kind == kind]
         good = sum(map(is_within, mine))
-        can_still_be = good + OF_EACH_KIND - len(mine) >= LEAST_WITHIN
+        can_still_be = good + of_each_kind - len(mine) >= least_within
         text = (
-            f"{kind}: mean within {MEAN_BAR:.0%} and p95 within {P95_BAR:.0%} in {LEAST_WITHIN} of {OF_EACH_KIND} "
+            f"{kind}: mean within {MEAN_BAR:.0%} and p95 within {P95_BAR:.0%} in {least_within} of {of_each_kind} "
             f"cells ({good} of {len(mine)} measured)"
         )
-        found.append((text, good >= LEAST_WITHIN or (None if can_still_be else False)))
-    covered, n, every = sum(one.is_covered for one in measured), len(measured), len(KINDS) * OF_EACH_KIND
+        found.append((text, good >= least_within or (None if can_still_be else False)))
+    covered, n, every = sum(one.is_covered for one in measured), len(measured), len(KINDS) * of_each_kind
     low, high = COVERAGE_BAR
     is_so = low <= covered / n <= high if n == every else None
     text = f"{low:.0%} to {high:.0%} of all cells at or below the upper end at 90 % ({covered} of {n} measured)"

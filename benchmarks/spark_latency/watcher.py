@@ -15,12 +15,13 @@ from benchmarks.spark_latency.timetable import Turn, rate_of, turn_at
 
 from penstock.errors import NotReadyError
 from penstock.evaluation.source_version import source_version
+from penstock.monitor.arrival_memory import ArrivalMemory
 from penstock.monitor.iat_windows import IatWindows
 from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.policies.mead.options import mead_options
 from penstock.ports import DoneRecords, FloatArray, Look
-from penstock.records import Allocation, BatchProgress, Decision, PlanRequest, Quality
+from penstock.records import Allocation, BatchProgress, Decision, PlanRequest
 
 
 @dataclass
@@ -34,6 +35,10 @@ class _CellUnderWay:
     batches: list[BatchProgress] = field(default_factory=list)
     is_over: bool = False
     """Whether all of its records are done."""
+    had: Allocation | None = None
+    """What the query was last seen to have; None: that was never known."""
+    newest: BatchProgress | None = None
+    """The newest batch since it was predicted."""
     fault: str | None = None
     """Why it says nothing; None: it does."""
 
@@ -42,16 +47,25 @@ class _CellUnderWay:
         return self.turn.predicted_at
 
     def take(self, look: Look) -> None:
-        """Take in a look."""
+        """Take in a look. Void is what would make the measurement untrue, not what is hard to watch.
+
+        That is another allocation, a batch that was not reported, and arrival times that are not known. Looks that came
+        late or saw no CPU counters change no latency; left out, those of a busy machine would be.
+        """
         if self.is_over:
             return
         at, seen = look.telemetry.at, look.observation
         has = seen.cluster.observed
-        if self.begin <= at < self.turn.end:
-            if seen.quality is not Quality.GOOD:
-                self.fault = f"the data are not good: {seen.quality_text}"
-            if has is None or not has.satisfies(self.turn.allocation) or has.capacity > self.turn.allocation.capacity:
+        if self.begin <= at < self.turn.end and has is not None:
+            self.had = has
+            if not has.satisfies(self.turn.allocation):
                 self.fault = f"the query had {has}"
+        for batch in look.telemetry.batches:
+            before, self.newest = self.newest, batch
+            if before is not None and (before.run_id, before.batch_id + 1) != (batch.run_id, batch.batch_id):
+                self.fault = f"the batches between {before.batch_id} and {batch.batch_id} were not reported"
+        if look.done is not None and seen.latency is not None and not seen.latency.is_exact:
+            self.fault = f"when records arrived is not known: {seen.latency.inexact_because}"
         self.batches += [
             b for b in look.telemetry.batches if b.started_at >= self.begin and b.ended_at <= self.turn.end
         ]
@@ -149,24 +163,31 @@ class Watcher:
     def _ask(self, turn: Turn, at: float) -> None:
         assert turn.cell is not None
         windows = IatWindows(self._options.window, self._options.windows)
-        for times in self._arrived:
-            if times is None:
-                windows.interrupt()
-            elif (mine := times[(times >= turn.begin) & (times < at)]).size:
-                windows.add_times(mine)
+        # As `mead` has it: a window is over within seconds where records come fast.
+        memory = None if self._options.look_back is None else ArrivalMemory(self._options.look_back)
+        keeping: list[IatWindows | ArrivalMemory] = [windows] if memory is None else [windows, memory]
+        for kept in keeping:
+            for times in self._arrived:
+                if times is None:
+                    kept.interrupt()
+                elif (mine := times[(times >= turn.begin) & (times < at)]).size:
+                    kept.add_times(mine)
         snapshot = windows.snapshot()
+        remembered = None if memory is None else memory.recall()
         try:
             demand = self._learner.learnt().demand
         except NotReadyError as fault:
             say(f"{turn.cell}: not predicted, and to be run again: {fault}")
             return
-        question = Question(turn.cell, at, snapshot.iats, snapshot.shares, demand, self._interval.margin)
+        question = Question(turn.cell, at, snapshot.iats, snapshot.shares, remembered, demand, self._interval.margin)
         self._under_way.append(_CellUnderWay(turn, question, self._predictors.submit(predict, question)))
 
     def _end(self, cell: _CellUnderWay) -> None:
         turn, demand, margin = cell.turn, cell.question.demand, cell.question.margin
         seconds = cell.latencies()
         fault = cell.fault or (None if seconds.size and cell.batches else "no record was done")
+        if fault is None and cell.had is None:
+            fault = "what the query had was never known"
         if fault is not None:
             say(f"{turn.cell}: not measured, and to be run again: {fault}")
             return

@@ -52,8 +52,8 @@ class Measured:
     latency
         Over all records, or those after the start-up where that is known; None: it was not measured.
     violation_time_share
-        The part of the time with a known latency in which the monitor's window broke the objective of the test, after
-        the start-up where that is known; None without a bound.
+        The part of the time in which the objective of the test was broken (`violations.are_broken`), of that in which
+        it is known, after the start-up where that is known; None without a bound.
     executor_seconds, capacity_seconds
         Executors, and executors times CPU share, over the observed time.
     static_capacity_seconds

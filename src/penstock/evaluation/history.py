@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.evaluation.run_events import Restart, exactness_changes, restarts
+from penstock.evaluation.violations import broken_time_share
 from penstock.knowledge.run_notes import RunNote
 from penstock.loop.cycle import CycleReport
 from penstock.money import total_cost
@@ -30,6 +30,7 @@ from penstock.records import (
 )
 from penstock.settings import PathBound, kept_cost_bases, objectives_of, objectives_text, tightest
 from penstock.settings.plain import plain_inputs
+from penstock.settings.real_time import REALTIME
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
 from penstock.units import moment, without_numbers
@@ -200,18 +201,17 @@ class RunHistory:
     def time_above_objective(
         self, operator: str, *, since: float = 0.0, objective: Objective | None = None
     ) -> float | None:
-        """The share of the time with a known latency in which it was above the objective; None: not known.
+        """The share of the time in which latency was above the objective, of that in which it is known; None: never.
 
-        `objective`: in place of the run's own.
+        A query that has stalled is above it too: see `violations.are_broken`. `objective`: in place of the run's own.
         """
-        above = known = 0.0
-        objective = objective or self.objective_of(operator)
-        for previous, seen in itertools.pairwise(self.observations.get(operator, ())):
-            is_met = objective.is_met_by(seen.latency)
-            if is_met is not None and seen.at >= since:
-                known += seen.at - previous.at
-                above += 0.0 if is_met else seen.at - previous.at
-        return above / known if known > 0 else None
+        is_real_time = any(o["name"] == operator and o.get("trigger") == REALTIME for o in self.operator_settings)
+        return broken_time_share(
+            self.observations.get(operator, ()),
+            objective or self.objective_of(operator),
+            since=since,
+            counts_waiting=not is_real_time,
+        )
 
     @cached_property
     def stages(self) -> list[StageFigures]:

@@ -130,7 +130,13 @@ def cards(history: RunHistory) -> list[Card]:
         above = history.time_above_objective(operator)
         if above is not None:
             suffix = f" ({operator})" if len(history.operators) > 1 else ""
-            result.append(Card(f"Time above the objective{suffix}", f"{above:.0%}", "of the time with known latency"))
+            result.append(
+                Card(
+                    f"Time above the objective{suffix}",
+                    f"{above:.0%}",
+                    "of the time in which that is known; stalls count",
+                )
+            )
     due, done = s.get("records_due"), s.get("records_done")
     result.append(Card("Records done", whole(done), f"of {whole(due)} due", _all_done(due, done, history.is_ended)))
     saved = saved_fraction(s)

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from penstock.errors import PenstockError
 from penstock.ports import KnowledgeStore
 
-_FACT = "policy notes"
+NOTES_FACT = "policy notes"
+"""The fact in a store that holds the notes of all policies."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -34,13 +35,13 @@ class StoreNotebook:
     def write(self, name: str, text: str) -> None:
         """Keep a text under a name."""
         try:
-            self._store.set_fact(_FACT, json.dumps({**self._notes(), name: text}))
+            self._store.set_fact(NOTES_FACT, json.dumps({**self._notes(), name: text}))
         except PenstockError:
             _LOG.warning("what was learnt could not be kept (%s)", name, exc_info=True)
 
     def _notes(self) -> dict[str, str]:
         try:
-            kept = json.loads(self._store.fact(_FACT) or "{}")
+            kept = json.loads(self._store.fact(NOTES_FACT) or "{}")
         except (PenstockError, ValueError):
             _LOG.warning("what earlier policies have learnt cannot be read", exc_info=True)
             return {}
@@ -50,11 +51,11 @@ class StoreNotebook:
 @contextmanager
 def forgetting_notes(store: KnowledgeStore) -> Iterator[None]:
     """Forget what all policies have written down; where what follows fails, it is as it was."""
-    kept = store.fact(_FACT)
-    store.set_fact(_FACT, "{}")
+    kept = store.fact(NOTES_FACT)
+    store.set_fact(NOTES_FACT, "{}")
     try:
         yield
     except BaseException:
         with suppress(PenstockError):
-            store.set_fact(_FACT, kept or "{}")
+            store.set_fact(NOTES_FACT, kept or "{}")
         raise

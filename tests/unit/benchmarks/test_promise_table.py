@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.promise.table import Run, table, verdicts
+from benchmarks.promise.table import Run, short_table, table, verdicts
 
 RUN = Run(
     load="waves",
     neighbour="alone",
     rival="mead",
     number=1,
+    minutes=2.0,
     bound_seconds=6.0,
     p95_seconds=3.0,
     violation_share=0.01,
@@ -130,3 +131,14 @@ def test_the_table_has_a_row_for_each_rival_with_all_its_runs() -> None:
     lines = table([RUN, replace(RUN, number=2, p95_seconds=7.0), STATIC])
     assert len(lines) == 4
     assert "| waves | alone | mead | 1 of 2 | 5.0 s (7.0 s) | 1.0% | 300 | 50% | 4.0 |" in lines
+
+
+def test_the_short_table_has_a_row_for_each_load_and_machine() -> None:
+    """What was not run has no row; a part that is not known leaves the row not known, one that was not so says no."""
+    cell = "kept 10 of 10; violated 1.0%; 300 executor-s, 50% CPU"
+    (row,) = short_table(ALL)[2:]
+    assert row.startswith("| waves | alone | kept 10 of 10; violated 0.0%; 500 executor-s, 100% CPU |  | ")
+    assert f"| {cell} |" in row
+    assert row.endswith("| yes |")
+    assert short_table(_rounds(RUN, STATIC))[-1].endswith("| not known |")
+    assert short_table(_changed(ALL, "mead", range(1, 3), **FAILED))[-1].endswith("| NO |")

@@ -27,17 +27,33 @@ from benchmarks.spark_latency.cells import (
     Measured,
     all_cells,
     interval_after,
+    missing_cells,
     read,
     write,
 )
-from benchmarks.spark_latency.predictor import Question, predict
-from benchmarks.spark_latency.timetable import PAST_SECONDS, arrivals, rate_of, turn_at, turns_for
+from benchmarks.spark_latency.predictor import Predicted, Question, predict
+from benchmarks.spark_latency.timetable import (
+    BURST_SECONDS,
+    CALM_SECONDS,
+    MEASURED_SECONDS,
+    PAST_SECONDS,
+    Turn,
+    arrivals,
+    rate_of,
+    turn_at,
+    turns_for,
+)
 from benchmarks.spark_latency.verdict import is_within, table, verdicts
-from benchmarks.spark_latency.watcher import Watcher
+from benchmarks.spark_latency.watcher import Watcher, _CellUnderWay
 
 from penstock.evaluation.simulation import simulate
+from penstock.performance.adaptive_interval import Margin
 from penstock.performance.demand import BatchDemand
+from penstock.policies.mead.options import mead_options
+from penstock.ports import DoneRecords, Look
+from penstock.records import BatchProgress, ClusterState, LatencySummary, Quality, Telemetry
 from penstock.simulator import MicroBatch, Operator, Pipeline
+from penstock.testing import an_observation
 
 RECORD_SECONDS = 1e-3
 CELLS = all_cells()
@@ -91,6 +107,19 @@ def test_nothing_is_learnt_at_an_allocation_or_load_that_is_predicted() -> None:
             assert before.cell is None
             assert before.allocation.executors == turn.cell.executors
     assert all(LIMITS.allows(turn.allocation) for turn in turns)
+
+
+def test_past_and_measured_time_hold_two_bursts_that_are_longer_than_several_batches() -> None:
+    """Three batches of 3 s are within a burst, and a cell takes a minute and a half at most."""
+    assert BURST_SECONDS > 3 * 3.0
+    assert min(PAST_SECONDS, MEASURED_SECONDS) >= 2 * (BURST_SECONDS + CALM_SECONDS)
+    turns = turns_for(CELLS[:2], 0.0, Random(1))
+    assert turns[-1].end - turns[-3].end <= 90.0
+
+
+def test_what_mead_remembers_holds_all_that_came_before_a_prediction() -> None:
+    """A window of so many records may be over within a burst; the look back of its defaults is not."""
+    assert (mead_options().look_back or 0.0) > PAST_SECONDS
 
 
 def test_an_instant_has_the_turn_that_it_lies_in() -> None:
@@ -149,7 +178,7 @@ def test_the_prediction_is_that_of_mead_for_the_cell() -> None:
     cell = next(c for c in CELLS if (c.kind, c.executors, c.share, c.load) == (POISSON, 1, 1.0, 0.5))
     demand = BatchDemand(0.3, RECORD_SECONDS)
     iats = np.random.default_rng(1).exponential(1.0 / 500.0, int(500 * PAST_SECONDS))
-    told = predict(Question(cell, 0.0, iats, (1.0, 0.5), demand, interval_after([]).margin))
+    told = predict(Question(cell, 0.0, iats, (1.0, 0.5), None, demand, interval_after([]).margin))
     # T = 0.3 + 0.5 T, so 0.6 s a batch: a record waits for half of one on average, and then for its own.
     assert told.mean == pytest.approx(0.9, rel=0.05)
     assert told.p95 == pytest.approx(0.6 * 1.95, rel=0.08)
@@ -181,8 +210,76 @@ def test_cells_are_predicted_and_measured_as_the_timetable_says() -> None:
     assert watcher.is_done
     for one in kept:
         assert one.per_record_seconds == pytest.approx(RECORD_SECONDS, rel=0.05)
-        assert one.records / 30.0 == pytest.approx(one.rate, rel=0.15)
+        assert one.records / MEASURED_SECONDS == pytest.approx(one.rate, rel=0.15)
         assert is_within(one), one
+
+
+def _kept_of(turn: Turn, looks: list[Look]) -> list[Measured]:
+    """What is kept of a cell with these looks: nothing, where it is void."""
+    kept: list[Measured] = []
+    watcher = Watcher([turn], RECORD_SECONDS, [], kept.append, HereExecutor())
+    told = Predicted(1.0, 2.0, 1.0, 3.0, 1.0, 2.0)
+    question = Question(
+        turn.cell or CELLS[0], 0.0, np.ones(2), (1.0,), None, BatchDemand(0.3, 1e-3), Margin(-0.1, 0.1, 0.05)
+    )
+    under_way = _CellUnderWay(turn, question, HereExecutor().submit(lambda: told))
+    for look in looks:
+        under_way.take(look)
+    assert under_way.is_over
+    watcher._end(under_way)
+    return kept
+
+
+def _looks(turn: Turn, change: Callable[[int, Look], Look] = lambda _, look: look) -> list[Look]:
+    """A look a second and a batch in each, from the prediction until after the cell."""
+    found = []
+    for i in range(int(MEASURED_SECONDS) + 3):
+        at = turn.predicted_at + 1.0 + i
+        batch = BatchProgress("logs", "query", "run", i, at - 1.0, at, 10, {}, ())
+        done = DoneRecords(at - np.linspace(0.9, 0.0, 10), np.linspace(0.9, 0.0, 10))
+        state = ClusterState(turn.allocation, turn.allocation, turn.allocation)
+        seen = an_observation(operator="logs", at=at, cluster=state)
+        found.append(change(i, Look(Telemetry("logs", at, (batch,)), seen, done=done)))
+    return found
+
+
+def _seen(**changed: Any) -> Callable[[int, Look], Look]:
+    """The tenth look with something else seen."""
+    return lambda i, look: replace(look, observation=replace(look.observation, **changed)) if i == 10 else look
+
+
+def test_a_cell_is_void_only_where_its_measurement_would_be_untrue() -> None:
+    """Late looks, missing CPU counters and an allocation that was not known for a moment change no latency."""
+    turn = next(turn for turn in turns_for(CELLS[:1], 0.0, Random(1)) if turn.cell is not None)
+    unknown, other = ClusterState(turn.allocation), replace(turn.allocation, cpu_share=0.5)
+    guessed = LatencySummary(10, 0.5, 0.5, 0.9, 0.9, 0.9, is_exact=False, inexact_because="it did not answer")
+    kept = _kept_of(turn, _looks(turn))
+    assert [one.cell for one in kept] == [turn.cell]
+    for quality in (Quality.STALE, Quality.INCOMPLETE, Quality.WARMING_UP):
+        assert _kept_of(turn, _looks(turn, _seen(quality=quality))) == kept
+    assert _kept_of(turn, _looks(turn, _seen(cluster=unknown))) == kept
+    assert not _kept_of(turn, _looks(turn, _seen(cluster=ClusterState(turn.allocation, other, other))))
+    assert not _kept_of(turn, _looks(turn, _seen(latency=guessed)))
+    missing = [look for i, look in enumerate(_looks(turn)) if i != 10]
+    assert not _kept_of(turn, missing)
+    never = [replace(look, observation=replace(look.observation, cluster=unknown)) for look in _looks(turn)]
+    assert not _kept_of(turn, never)
+
+
+def test_a_second_round_measures_each_cell_again_and_all_count() -> None:
+    """What was measured more often than asked for counts too; the bars grow with the rounds."""
+    assert missing_cells(1, ALL) == []
+    assert sorted(map(str, missing_cells(2, ALL[:30]))) == sorted(map(str, [*CELLS, *CELLS[30:]]))
+    assert missing_cells(2, ALL) != CELLS
+    assert _answers(ABOVE) == [True, True, True]
+    assert [is_so for _, is_so in verdicts(ABOVE, 2)] == [None, None, None]
+    both = [*ABOVE, *ABOVE]
+    assert _answers(both) == [is_so for _, is_so in verdicts(both, 2)] == [True, True, True]
+    assert "in 32 of 36 cells (36 of 36 measured)" in verdicts(both)[0][0]
+    off = [replace(one, predicted_p95=2.5) for one in both if one.cell.kind == POISSON][:5]
+    rest = [one for one in both if one.cell.kind == POISSON][5:]
+    assert verdicts([*off, *rest])[0][1] is False
+    assert verdicts([*ABOVE, *ABOVE[:4]])[2][1] is None
 
 
 def test_all_bars_are_kept_where_predictions_are_good() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from penstock.errors import ConfigurationError
@@ -32,8 +34,21 @@ def test_time_above_the_objective_counts_only_known_latency() -> None:
     latencies = [(0, 1.0), (1, 1.0), (2, 3.0), (12, None), (13, 2.0), (14, 1.0)]
     for at, seconds in latencies:
         latency = None if seconds is None else _latency(seconds)
-        store.add_observation(an_observation(operator="op", at=float(at), latency=latency))
+        store.add_observation(an_observation(operator="op", at=float(at), latency=latency, backlog_records=None))
     assert read_history(store).time_above_objective("op") == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("trigger", "above"), [(None, 10.0 / 14.0), ("realtime", 0.0)])
+def test_time_in_which_records_wait_for_longer_than_the_bound_is_above_it(trigger: str | None, above: float) -> None:
+    """A stalled query does nothing that could be late; one in real-time mode does not show what it has read."""
+    store = MemoryStore()
+    operators = [{"name": "op", "trigger": trigger}]
+    store.set_fact("settings", json.dumps({"objective": {"p95": 2.0}, "operators": operators}))
+    for at, seconds in [(0, 1.0), (1, 1.0), (2, 1.0), (12, None), (13, 1.0), (14, 1.0)]:
+        waiting = 0 if seconds else 300
+        latency = None if seconds is None else _latency(seconds)
+        store.add_observation(an_observation(operator="op", at=float(at), latency=latency, backlog_records=waiting))
+    assert read_history(store).time_above_objective("op") == pytest.approx(above)
 
 
 def test_without_an_objective_no_time_is_above_it() -> None:
