@@ -98,6 +98,30 @@ def test_executor_started_later_is_joined(
 
 
 @pytest.mark.kill
+def test_a_second_penstock_leaves_the_executors_to_the_first_and_takes_them_when_it_ends(
+    hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int], application: str
+) -> None:
+    """It says whose group they are in; once the first is killed and its guard has put them back, it holds them."""
+    holder, executor, folder, _ = held
+    with CpuShares("late", application, Allocation(4), 1, hierarchy, run="test", look_every_seconds=0.1) as shares:
+        shares.apply(Allocation(1, 0.5))
+        assert not shares.joined
+        assert shares.held_elsewhere == {"0"}
+        assert shares.read().processes == 0
+        (fault,) = shares.faults
+        assert f"another Penstock (process {holder.pid}) came first and holds this application in {folder}" in fault
+        assert quota_in(hierarchy, folder) == "20000"
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait(timeout=30)
+        wait_until(lambda: list(shares.joined) == ["0"], "the second holds the executor")
+        wait_until(lambda: not Path(folder).exists(), "the group of the first is removed")
+        assert (shares.joined["0"].pid, shares.faults) == (executor, ())
+        assert shares.read().quota_cores == 0.5
+    assert not is_held(executor)
+    assert penstock_folders(hierarchy) == []
+
+
+@pytest.mark.kill
 def test_killed_holder_is_cleaned_up_by_its_guard(
     hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]
 ) -> None:

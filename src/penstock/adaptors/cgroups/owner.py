@@ -55,7 +55,11 @@ class Owner:
 
     def is_dead(self, proc: str = "/proc") -> bool:
         """Whether the owner has certainly ended. An owner in another pid namespace cannot be judged."""
-        return self.namespace == pid_namespace(proc) and not is_alive(proc, self.pid, self.started)
+        return self.can_be_judged(proc) and not is_alive(proc, self.pid, self.started)
+
+    def can_be_judged(self, proc: str = "/proc") -> bool:
+        """Whether it can be seen from here if the owner lives."""
+        return self.namespace == pid_namespace(proc)
 
 
 def _label(text: str) -> str:
