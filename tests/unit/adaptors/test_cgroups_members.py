@@ -226,6 +226,24 @@ def test_a_group_of_another_container_is_robbed_once_to_see_whether_its_owner_li
     assert "another Penstock (process 900) came first" in late.fault
 
 
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_the_owner_of_a_group_in_a_container_below_is_seen(
+    shared: FakeKernel, monkeypatch: pytest.MonkeyPatch, *, is_alive: bool
+) -> None:
+    """The host sees the processes of its containers, by the numbers that they have inside: no need to rob anybody."""
+    shared.spawn(5000, started=500)
+    (shared.proc / "5000" / "ns").mkdir()
+    (shared.proc / "5000" / "ns" / "pid").touch()
+    inner = 7 if is_alive else 8
+    (shared.proc / "5000" / "status").write_text(f"Name:\tpython\nNSpid:\t5000\t{inner}\n")
+    namespace = (shared.proc / "5000" / "ns" / "pid").stat().st_ino
+    first, _ = another_penstock(shared, monkeypatch, pid=7, namespace=namespace)
+    first.add(100)
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    watcher_of(second, shared).look()
+    assert (first.pids(), second.pids()) == (([100], []) if is_alive else ([], [100]))
+
+
 def test_a_query_that_is_attached_twice_is_held_by_one(shared: FakeKernel) -> None:
     """Groups of one process and one operator have folders of their own, and the first keeps the executors."""
     one, other = (CpuGroup.create(hierarchy_of(shared), "run", "a") for _ in range(2))

@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -35,6 +35,8 @@ class OtherGroup:
 
     folder: str
     owner: Owner
+    is_unseen: bool = field(compare=False)
+    """Whether it cannot be seen from here if the owner lives."""
 
 
 class CpuGroup:
@@ -186,7 +188,8 @@ class CpuGroup:
         if folder is None or folder.parent.name != FOLDER or folder.name == Path(self.folder).name:
             return None
         owner = Owner.of_name(folder.name)
-        return None if owner is None or owner.is_dead(self.hierarchy.proc) else OtherGroup(str(folder), owner)
+        lives = False if owner is None else owner.lives(self.hierarchy.proc)
+        return None if owner is None or lives is False else OtherGroup(str(folder), owner, is_unseen=lives is None)
 
     def forget_dead(self) -> None:
         """Forget processes that have ended."""

@@ -222,10 +222,10 @@ class MembershipWatcher:
     def _is_kept(self, pid: int, other: OtherGroup) -> bool:
         """Whether the owner of a group lives, and so keeps a process.
 
-        One in another container cannot be seen, and whom it held would stay capped after its end. It may be robbed
+        One in another container may be unseen, and whom it held would stay capped after its end. It may be robbed
         once: if it lives it takes the process back, and then keeps it.
         """
-        return other.owner.can_be_judged(self._group.hierarchy.proc) or (pid, other) in self._taken
+        return not other.is_unseen or (pid, other) in self._taken
 
     def _tell(self, fault: str | None) -> None:
         now = self._clock.monotonic()
