@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.adaptors.cgroups.group import NODE_RUN, CpuGroup
 from penstock.adaptors.cgroups.hierarchy import Hierarchy, find_hierarchy
 from penstock.adaptors.cgroups.members import (
     ExecutorFinder,
@@ -261,6 +261,16 @@ def test_a_query_that_is_attached_twice_is_held_by_one(shared: FakeKernel) -> No
     one.release()
     second.look()
     assert other.pids() == [100]
+
+
+def test_executors_of_a_capped_node_are_taken(shared: FakeKernel) -> None:
+    """A geo cluster's workers, and so their executors, begin in their node's group: nobody holds them to a share."""
+    node = CpuGroup.create(hierarchy_of(shared), NODE_RUN, "w1")
+    node.add(100)
+    group = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    watcher = watcher_of(group, shared)
+    watcher.look()
+    assert (group.pids(), watcher.fault) == ([100], None)
 
 
 def test_a_fault_that_goes_on_is_said_once_a_minute(

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 _JOIN_ROUNDS = 5
 _RELEASE_SECONDS = 5.0
+NODE_RUN = "geo"
+"""The run in the names of groups that cap whole nodes: processes there are free to go to an operator's group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +184,12 @@ class CpuGroup:
         return sorted(pid for part in list(self._parts) for pid in part.pids())
 
     def other_group_of(self, pid: int) -> OtherGroup | None:
-        """Return the group of somebody else, who is not known to be dead, that a process is in. None: it is in none."""
+        """Return the group of somebody else, who is not known to be dead, that holds a process. None: none does."""
         origin = self.hierarchy.origin_of(pid)
         folder = None if origin is None else Path(origin[0])
         if folder is None or folder.parent.name != FOLDER or folder.name == Path(self.folder).name:
+            return None
+        if folder.name.startswith(f"{NODE_RUN}-"):
             return None
         owner = Owner.of_name(folder.name)
         lives = False if owner is None else owner.lives(self.hierarchy.proc)
