@@ -23,6 +23,14 @@ def analyse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataS
     return log_analysis(costly, others)
 
 
+def number_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+    """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then keep its number."""
+    from tests.e2e.number_keeper import keep_numbers
+
+    costly, others = _costly(stream, options)
+    return keep_numbers(costly, others)
+
+
 def parse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then parse it."""
     from penstock.apps.log_analysis import parser

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_every_instruction_is_one_and_stages_and_sources_exist() -> None:
     for word, rest in instructions():
         assert word in INSTRUCTIONS, word
         if word == "FROM":
-            assert re.fullmatch(r"docker\.io/library/python:3\.\d+-slim-\w+ AS \w+", rest), rest
+            assert re.fullmatch(r"docker\.io/library/python:\$PYTHON-slim-\w+ AS \w+", rest), rest
             stages.append(rest.split()[-1])
         elif word == "COPY":
             options = [part for part in rest.split() if part.startswith("--")]
@@ -38,6 +39,15 @@ def test_every_instruction_is_one_and_stages_and_sources_exist() -> None:
             made_in = next((o.removeprefix("--from=") for o in options if o.startswith("--from=")), None)
             assert made_in in stages[:-1] if made_in else all((ROOT / source).exists() for source in sources), rest
     assert stages == ["build", "service", "spark"]
+
+
+def test_the_python_of_all_stages_is_one_argument_and_a_supported_version() -> None:
+    """It is declared before the first stage: only there do the images that stages start from know it."""
+    (word, rest), *_ = instructions()
+    name, _, version = rest.partition("=")
+    assert (word, name) == ("ARG", "PYTHON")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Programming Language :: Python :: {version}" in project["classifiers"]
 
 
 def test_every_command_of_the_recipe_is_right_shell() -> None:

@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
+
+from penstock.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 MANIFESTS = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
@@ -49,7 +52,7 @@ def image_user() -> int:
 def test_the_examples_have_pods_that_mount_claims() -> None:
     """A driver with its executors, and a service: the test below looks at those."""
     assert {path.name: sorted(pods_with_claims(path)) for path in MANIFESTS} == {
-        "job.yaml": ["counts", "executor"], "rbac.yaml": [], "service.yaml": ["penstock"]
+        "agent.yaml": [], "job.yaml": ["counts", "executor"], "rbac.yaml": [], "service.yaml": ["penstock"]
     }  # fmt: skip
 
 
@@ -69,3 +72,51 @@ def test_the_executors_template_is_where_the_driver_reads_it() -> None:
     (driver,) = deployment["spec"]["template"]["spec"]["containers"]
     (mounted,) = [mount["mountPath"] for mount in driver["volumeMounts"] if mount["name"] == "settings"]
     assert (str(path.parent), path.name in config["data"]) == (mounted, True)
+
+
+def pod_of(manifest: str) -> dict[str, Any]:
+    """The pod of the only workload of a manifest."""
+    (pod,) = [found["spec"]["template"]["spec"] for found in documents(ROOT / "examples" / "kubernetes" / manifest)
+              if "template" in found.get("spec", {})]  # fmt: skip
+    return dict(pod)
+
+
+def understood(args: list[str]) -> dict[str, Any]:
+    """What the command of a container takes from its arguments; fails where it has no such options."""
+    name, *rest = args
+    command = main.get_command(click.Context(main), name)
+    assert command is not None, name
+    return command.make_context(name, list(rest)).params
+
+
+def test_the_agents_of_nodes_report_to_the_service() -> None:
+    """Their arguments are right, they go to the service by its name and port, and log in by the secret it reads."""
+    _, service, _ = documents(ROOT / "examples" / "kubernetes" / "service.yaml")
+    master, agent = pod_of("service.yaml"), pod_of("agent.yaml")
+    given = understood(agent["containers"][0]["args"])
+    served = understood(master["containers"][0]["args"])
+    (port,) = [port["port"] for port in service["spec"]["ports"] if port["name"] == "agents"]
+    assert given["master"] == f"{served['name']}:{port}"
+    assert served["agent_port"] == port
+    assert given["measure_only"]
+    assert agent["containers"][0]["image"] == master["containers"][0]["image"]
+    (volume,) = agent["volumes"]
+    assert volume["secret"] in [one.get("secret") for one in master["volumes"]]
+    assert [(mount["name"], mount["mountPath"]) for mount in agent["containers"][0]["volumeMounts"]] == [
+        (volume["name"], "/etc/penstock")
+    ]
+
+
+def test_the_agents_of_nodes_have_no_rights() -> None:
+    """They read what every container sees: no service account, no root, no capability, and nothing of the host."""
+    pod = pod_of("agent.yaml")
+    (container,) = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True, "runAsUser": image_user(), "seccompProfile": {"type": "RuntimeDefault"}
+    }  # fmt: skip
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}
+    }  # fmt: skip
+    assert not {"hostPID", "hostNetwork", "hostIPC"} & pod.keys()
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]

@@ -47,6 +47,7 @@ class Api:
             "Secret": self.core.create_namespaced_secret,
             "Service": self.core.create_namespaced_service,
             "Deployment": self.apps.create_namespaced_deployment,
+            "DaemonSet": self.apps.create_namespaced_daemon_set,
         }[document["kind"]]
         create(self.namespace, dict(document))
 

@@ -16,8 +16,9 @@ from tests.kubernetes.api_of_tests import Api
 from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PATIENCE_SECONDS = 300.0
 LIMIT = 0.8
@@ -91,16 +92,21 @@ class Application:
 
 
 @contextmanager
-def counting(api: Api, folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Application]:
-    """Run a query that counts on one executor; at the end no pod is left."""
+def counting(
+    api: Api, folder: Path, settings: Mapping[str, str] | None = None, *, keeps_numbers: bool = False
+) -> Iterator[Application]:
+    """Run a query that counts on one executor; at the end no pod is left.
+
+    With `keeps_numbers` it writes the numbers of its records into files instead, and in the end each is there once.
+    """
     pytest.importorskip("pyspark", reason="needs the extra [spark]")
     from pyspark.sql import SparkSession
-    from pyspark.sql.functions import col
 
-    checkpoints = folder / "checkpoints"
+    checkpoints, numbers = folder / "checkpoints", folder / "numbers"
     checkpoints.mkdir(exist_ok=True)
+    numbers.mkdir(exist_ok=True)
     chosen = {
-        **spark_settings(folder, namespace=api.namespace, writable=[checkpoints]),
+        **spark_settings(folder, namespace=api.namespace, writable=[checkpoints, numbers]),
         **SETTINGS,
         **(settings or {}),
     }
@@ -113,10 +119,7 @@ def counting(api: Api, folder: Path, settings: Mapping[str, str] | None = None) 
         try:
             rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
             query = (
-                rows.groupBy((col("value") % 5).alias("key"))
-                .count()
-                .writeStream.outputMode("update")
-                .format("noop")
+                (_numbers_of(rows, numbers) if keeps_numbers else _counts_of(rows))
                 .option("checkpointLocation", str(checkpoints))
                 .queryName("counts")
                 .trigger(processingTime="2 seconds")
@@ -126,8 +129,26 @@ def counting(api: Api, folder: Path, settings: Mapping[str, str] | None = None) 
             yield made
             assert query.exception() is None
             query.stop()
+            if keeps_numbers:
+                _check_numbers(spark, numbers)
         finally:
             name = spark.sparkContext.applicationId
             spark.stop()
     selector = f"spark-app-selector={name},spark-role=executor"
     api.until(lambda: not api.core.list_namespaced_pod(api.namespace, label_selector=selector).items)
+
+
+def _counts_of(rows: DataFrame) -> DataStreamWriter:
+    from pyspark.sql.functions import col
+
+    return rows.groupBy((col("value") % 5).alias("key")).count().writeStream.outputMode("update").format("noop")
+
+
+def _numbers_of(rows: DataFrame, folder: Path) -> DataStreamWriter:
+    return rows.repartition(2).writeStream.format("parquet").option("path", str(folder))
+
+
+def _check_numbers(spark: SparkSession, folder: Path) -> None:
+    numbers = [row.value for row in spark.read.parquet(str(folder)).select("value").collect()]
+    assert numbers
+    assert sorted(numbers) == list(range(len(numbers))), "a record is missing, or came twice"

@@ -66,8 +66,8 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(api: Api, driver_login: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """A query that counts, with one executor, and Penstock attached."""
-    with counting(api, tmp_path_factory.mktemp("spark")) as application:
+    """A query that keeps the numbers of its records, with one executor, and Penstock attached."""
+    with counting(api, tmp_path_factory.mktemp("spark"), keeps_numbers=True) as application:
         policy = ObedientPolicy()
         with ps.attach(
             application.query,

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.kubernetes.api_of_tests import Api
+from tests.kubernetes.conftest import MANIFEST
 
 from penstock.adaptors.cpu_shares import HeldExecutors
 from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState
 from penstock.adaptors.kubernetes.pod_watch import PodWatch
-from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares
+from penstock.adaptors.kubernetes.shares import PodShares
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
@@ -140,39 +143,86 @@ def test_a_pod_deleted_from_outside_is_no_failure(api: Api, application: str, ho
     assert shares.faults == ()
 
 
+RULES = [
+    (found["metadata"]["name"], rule["resources"][0])
+    for found in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
+    if found["kind"] == "Role"
+    for rule in found["rules"]
+]
+"""Every rule of the manifest: its role, and the first resource that it is about."""
 LACKING = {
-    "pods": r"could not list the executors' pods: not allowed \(403\).*grant the right to list pods",
-    "pods/resize": r"could not resize executor 1 .*not allowed \(403\).*grant the right to patch pods/resize",
+    ("penstock", "pods"): r"could not list the executors' pods: not allowed \(403\).*grant the right to list pods",
+    (
+        "penstock",
+        "pods/resize",
+    ): r"could not resize executor 1 .*not allowed \(403\).*grant the right to patch pods/resize",
+    (
+        "penstock",
+        "resourcequotas",
+    ): r"quotas of the namespace: not allowed \(403\).*grant the right to list resourcequotas",
+    ("spark-driver", "pods"): r"pod for another executor: not allowed \(403\).*grant the right to create pods",
+    ("spark-driver", "configmaps"): r"cannot create resource .*configmaps",
+    ("spark-driver", "services"): r"cannot create resource .*services",
 }
+"""What is said without a rule. The last two are the API's own words to Spark: Penstock does not ask for these."""
 
 
-@pytest.mark.parametrize("resource", LACKING)
-def test_each_right_of_the_manifest_is_needed(
-    api: Api, application: str, hold: Callable[[], PodShares], manifest: list[dict[str, Any]], resource: str
+@pytest.mark.parametrize("rule", RULES, ids="-".join)
+def test_each_rule_of_the_manifest_is_needed(
+    api: Api,
+    application: str,
+    hold: Callable[[], PodShares],
+    manifest: list[dict[str, Any]],
+    rule: tuple[str, str],
 ) -> None:
-    """With one right less, shares are not offered, and the error names the right; with all of them they are."""
+    """With one rule less, what it is for is refused, and the line names the right; with all of them nothing is."""
     api.start_executor(application, "1")
     roles = {found["metadata"]["name"]: found["rules"] for found in manifest if found["kind"] == "Role"}
+    role, resource = rule
+
+    def refusal() -> str | None:
+        return refusal_of(lambda: ask(api, application, hold, rule))
+
+    assert refusal() is None
     try:
-        # Spark's own rights would let it list pods, too.
-        api.set_rules("spark-driver", [])
-        api.set_rules("penstock", [rule for rule in roles["penstock"] if rule["resources"] != [resource]])
-        api.until(lambda: refusal_of(hold) is not None)
-        with pytest.raises(NoPodSharesError, match=LACKING[resource]):
-            hold()
-        api.set_rules("penstock", roles["penstock"])
-        api.until(lambda: refusal_of(hold) is None)
+        if role == "penstock":  # Spark's own rights would let it list pods, too
+            api.set_rules("spark-driver", [])
+        api.set_rules(role, [one for one in roles[role] if one["resources"][0] != resource])
+        api.until(lambda: re.search(LACKING[rule], refusal() or ""), say=lambda: str(refusal()))
+        api.set_rules(role, roles[role])
+        api.until(lambda: refusal() is None, say=lambda: str(refusal()))
     finally:
         for name, rules in roles.items():
             api.set_rules(name, rules)
+        api.until(lambda: refusal_of(lambda: ask(api, application, hold, ("spark-driver", "services"))) is None)
 
 
-def refusal_of(hold: Callable[[], PodShares]) -> str | None:
-    """Why shares are not offered; None: they are."""
-    try:
+def ask(api: Api, application: str, hold: Callable[[], PodShares], rule: tuple[str, str]) -> None:
+    """Ask for what a rule of the manifest allows, as Penstock does, or as Spark's driver does."""
+    role, resource = rule
+    pods = api.executor_pods(application)
+    if resource == "resourcequotas":
+        pods.quota_room(ASKED)
+    elif role == "penstock":
         hold()
-    except NoPodSharesError as fault:
-        return fault.reason
+    elif resource == "pods":
+        (pod,) = pods.all()
+        pods.try_another(pod, ASKED)
+    elif resource == "configmaps":
+        pods._core.create_namespaced_config_map(api.namespace, {"metadata": {"name": "trial"}}, dry_run="All")
+    else:
+        body = {"metadata": {"name": "trial"}, "spec": {"ports": [{"port": 80}]}}
+        pods._core.create_namespaced_service(api.namespace, body, dry_run="All")
+
+
+def refusal_of(call: Callable[[], object]) -> str | None:
+    """Why a call is refused; None: it is not."""
+    from kubernetes.client.exceptions import ApiException
+
+    try:
+        call()
+    except (ActuationError, ApiException) as fault:
+        return str(fault)
     return None
 
 

@@ -29,7 +29,7 @@ class FarShares:
         The largest allocation of the limits, and the cores that Spark gave each executor.
     here
         Holds the executors of this host; None: this process cannot, and leaves them to the agent of the host. It also
-        does where it finds that it may not move all of them.
+        does where it finds that it may not move all of them, or that somebody else holds some.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FarShares:
         """What executors are to be held to; None: nobody is to hold them any more."""
         with self._lock:
             share, here = self._share, self._here
-        if here is not None and here.lacks_rights:
+        if here is not None and (here.lacks_rights or here.held_elsewhere):
             self._leave(here)
         return share if share is None or here is None else replace(share, held=tuple(sorted(here.joined)))
 
@@ -103,7 +103,7 @@ class FarShares:
         return None if self._is_leaving else self._here
 
     def _leave(self, here: CountedShares) -> None:
-        """Leave the executors of this host to its agent: it may move all of them, and two must not hold the same."""
+        """Leave the executors of this host to its agent: it may have all of them, and two must not hold the same."""
         with self._lock:
             if self._is_leaving or self._share is None:
                 return

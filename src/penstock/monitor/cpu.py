@@ -48,8 +48,10 @@ class CpuWindow:
         """Take the counters of one look; a change of counters starts the window anew."""
         cores = _active_cores(telemetry.executors)
         cpu = telemetry.cpu
-        if cpu is not None and cpu.used_seconds is None:
-            cpu = None  # a cap whose use nobody can see, as on Kubernetes: time in tasks has to do
+        if cpu is not None and (cpu.used_seconds is None or telemetry.why_no_shares is not None):
+            # A cap whose use nobody can see, as on Kubernetes, or counters that lack executors: those on other hosts,
+            # or that somebody else holds. Time in tasks has to do.
+            cpu = None
         self._has_cgroup = self._has_cgroup or cpu is not None
         if cpu is not None and cpu.used_seconds is not None and (cpu.quota_cores is not None or cores is not None):
             own = cpu.quota_cores if cpu.quota_cores is not None else cores

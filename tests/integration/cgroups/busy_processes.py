@@ -26,6 +26,12 @@ print(json.dumps({"folder": shares.folder, "guard": shares.guard_pid, "joined": 
 time.sleep(300)
 """
 
+CONTAINED = f"""
+import subprocess, sys
+executor = subprocess.Popen([sys.executable, "-c", {SPIN!r}, *{EXECUTOR_WORDS!r}, sys.argv[1]])
+{HOLDER}"""
+"""A holder with an executor of its own, for a PID namespace."""
+
 
 def wait_until(claim: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Poll until a claim holds."""

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.integration.cgroups.busy_processes import (
+    CONTAINED,
     EXECUTOR_WORDS,
     FORK_AND_SPIN,
     SPIN,
@@ -23,7 +28,8 @@ from tests.integration.cgroups.busy_processes import (
     wait_until,
 )
 
-from penstock.adaptors.cgroups import CpuGroup, CpuShares, Hierarchy, sweep_stale
+from penstock.adaptors.cgroups import CpuGroup, CpuShares, Hierarchy, find_executors, sweep_stale
+from penstock.adaptors.cgroups.guard import FOLDER
 from penstock.records import Allocation
 
 pytestmark = [pytest.mark.cgroups, pytest.mark.core]
@@ -95,6 +101,74 @@ def test_executor_started_later_is_joined(
         assert shares.read().processes == 1
     assert not is_held(executor.pid)
     assert penstock_folders(hierarchy) == []
+
+
+@pytest.mark.kill
+def test_a_second_penstock_leaves_the_executors_to_the_first_and_takes_them_when_it_ends(
+    hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int], application: str
+) -> None:
+    """It says whose group they are in; once the first is killed and its guard has put them back, it holds them."""
+    holder, executor, folder, _ = held
+    with CpuShares("late", application, Allocation(4), 1, hierarchy, run="test", look_every_seconds=0.1) as shares:
+        shares.apply(Allocation(1, 0.5))
+        assert not shares.joined
+        assert shares.held_elsewhere == {"0"}
+        assert shares.read().processes == 0
+        (fault,) = shares.faults
+        assert f"another Penstock (process {holder.pid}) came first and holds this application in {folder}" in fault
+        assert quota_in(hierarchy, folder) == "20000"
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait(timeout=30)
+        wait_until(lambda: list(shares.joined) == ["0"], "the second holds the executor")
+        wait_until(lambda: not Path(folder).exists(), "the group of the first is removed")
+        assert (shares.joined["0"].pid, shares.faults) == (executor, ())
+        assert shares.read().quota_cores == 0.5
+    assert not is_held(executor)
+    assert penstock_folders(hierarchy) == []
+
+
+def is_removed(group: Path) -> bool:
+    """Remove a group, unless it holds something still."""
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+@pytest.mark.kill
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a PID namespace")
+def test_a_holder_in_a_container_is_seen_from_the_host(hierarchy: Hierarchy, application: str) -> None:
+    """Its executors are left to it from the first look on, though its numbers of processes are others than here."""
+    inside = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        sys.executable,
+        "-c",
+        CONTAINED,
+        application,
+    ]
+    folder = None
+    with subprocess.Popen(inside, stdout=subprocess.PIPE, text=True) as container:
+        try:
+            folder = json.loads(first_line(container))["folder"]
+            wait_until(lambda: "0" in find_executors(application), "the executor starts")
+            executor = find_executors(application)["0"]
+            wait_until(lambda: is_held(executor), "it is held in the container")
+            with CpuShares("late", application, Allocation(4), 1, hierarchy, run="test") as shares:
+                shares.apply(Allocation(1, 0.5))
+                assert not shares.joined
+                (fault,) = shares.faults
+                assert f"came first and holds this application in {folder}" in fault
+            assert f"/{FOLDER}/{Path(folder).name}" in cgroups_of(executor)
+        finally:
+            container.kill()
+    # All processes of the container are gone, and with them who would have removed the group.
+    for mount in hierarchy.mounts:
+        for left in Path(mount.point).rglob(f"{FOLDER}/{Path(folder).name}"):
+            wait_until(partial(is_removed, left), "the group is empty")
+            is_removed(left.parent)
 
 
 @pytest.mark.kill

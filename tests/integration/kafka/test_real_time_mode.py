@@ -124,7 +124,7 @@ def plain_finds(lines: list[tuple[float, int, str]]) -> Counter[tuple[int, str]]
 
 
 @pytest.mark.versions
-@pytest.mark.skipif(is_older_than(4, 2), reason="real-time mode is tried from Spark 4.2 on")
+@pytest.mark.skipif(is_older_than(4, 2), reason="PySpark has the trigger of real-time mode from 4.2 on")
 def test_rows_equal_those_of_micro_batches_and_come_not_with_the_batch(
     spark: SparkSession, kafka_broker: KafkaBroker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:

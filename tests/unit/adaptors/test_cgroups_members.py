@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.group import CpuGroup
-from penstock.adaptors.cgroups.hierarchy import find_hierarchy
+from penstock.adaptors.cgroups.group import NODE_RUN, CpuGroup
+from penstock.adaptors.cgroups.hierarchy import Hierarchy, find_hierarchy
 from penstock.adaptors.cgroups.members import (
     ExecutorFinder,
     HostExecutors,
@@ -17,6 +18,7 @@ from penstock.adaptors.cgroups.members import (
     executor_of,
     find_executors,
 )
+from penstock.adaptors.cgroups.owner import Owner
 from penstock.clock import VirtualClock
 from penstock.testing.fake_kernel import FakeKernel
 
@@ -132,6 +134,158 @@ def test_watcher_brings_back_an_executor_that_somebody_moved_away(kernel: FakeKe
     kernel.write(str(kernel.root / "cpu" / "cgroup.procs"), "100")
     watcher.look()
     assert group.pids() == [100]
+
+
+@pytest.fixture(params=["v1", "v2"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> FakeKernel:
+    """A kernel of either version that several Penstocks share, with an executor."""
+    made = FakeKernel(tmp_path, request.param)
+    made.spawn(100, command=executor_command(0))
+    return made
+
+
+def hierarchy_of(kernel: FakeKernel) -> Hierarchy:
+    """Where groups can be made."""
+    return find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel)
+
+
+def another_penstock(
+    kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch, pid: int = 900, namespace: int | None = None
+) -> tuple[CpuGroup, MembershipWatcher]:
+    """The group and the watcher of a process of its own. It lives, unless it is in another container, unseen."""
+    own = Owner.this_process(str(kernel.proc))
+    if namespace is None:
+        kernel.spawn(pid, started=500)
+    with monkeypatch.context() as patch:
+        owner = Owner(pid, 500, own.namespace if namespace is None else namespace)
+        patch.setattr(Owner, "this_process", lambda _: owner)
+        group = CpuGroup.create(hierarchy_of(kernel), "run", "other")
+    return group, watcher_of(group, kernel)
+
+
+def test_who_came_first_keeps_its_executors_and_the_other_says_so(
+    shared: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Penstock takes none of them, nor those that come later, and names group and process of the first."""
+    first, watcher = another_penstock(shared, monkeypatch)
+    watcher.look()
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    late = watcher_of(second, shared)
+    shared.spawn(101, command=executor_command(1))
+    for _ in range(3):
+        late.look()
+        watcher.look()
+    assert (first.pids(), second.pids()) == ([100, 101], [])
+    assert (watcher.fault, watcher.held_elsewhere) == (None, frozenset())
+    assert not late.joined
+    assert late.held_elsewhere == {"0", "1"}
+    assert late.fault == (
+        "executors 0, 1 are not held to a CPU share here: another Penstock (process 900) came first and holds this "
+        f"application in {first.folder}; let one alone scale it"
+    )
+
+
+def test_when_the_first_lets_go_the_second_holds(shared: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executors are put back as they were, and found at the next look."""
+    first, watcher = another_penstock(shared, monkeypatch)
+    watcher.look()
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    late = watcher_of(second, shared)
+    late.look()
+    first.release()
+    late.look()
+    assert second.pids() == [100]
+    assert (late.fault, late.held_elsewhere) == (None, frozenset())
+
+
+def test_what_a_dead_penstock_left_is_taken(shared: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its group keeps nobody, though it was first."""
+    first, watcher = another_penstock(shared, monkeypatch)
+    watcher.look()
+    shared.end(900)
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    watcher_of(second, shared).look()
+    assert (first.pids(), second.pids()) == ([], [100])
+
+
+def test_a_group_of_another_container_is_robbed_once_to_see_whether_its_owner_lives(
+    shared: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether that one lives cannot be seen. A dead one's executors would stay capped; a living one takes them back."""
+    first, _ = another_penstock(shared, monkeypatch, namespace=77)
+    first.add(100)
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    late = watcher_of(second, shared)
+    late.look()
+    assert second.pids() == [100]
+    first.add(100)
+    for _ in range(3):
+        late.look()
+    assert (first.pids(), second.pids()) == ([100], [])
+    assert late.fault is not None
+    assert "another Penstock (process 900) came first" in late.fault
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_the_owner_of_a_group_in_a_container_below_is_seen(
+    shared: FakeKernel, monkeypatch: pytest.MonkeyPatch, *, is_alive: bool
+) -> None:
+    """The host sees the processes of its containers, by the numbers that they have inside: no need to rob anybody."""
+    shared.spawn(5000, started=500)
+    (shared.proc / "5000" / "ns").mkdir()
+    (shared.proc / "5000" / "ns" / "pid").touch()
+    inner = 7 if is_alive else 8
+    (shared.proc / "5000" / "status").write_text(f"Name:\tpython\nNSpid:\t5000\t{inner}\n")
+    namespace = (shared.proc / "5000" / "ns" / "pid").stat().st_ino
+    first, _ = another_penstock(shared, monkeypatch, pid=7, namespace=namespace)
+    first.add(100)
+    second = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    watcher_of(second, shared).look()
+    assert (first.pids(), second.pids()) == (([100], []) if is_alive else ([], [100]))
+
+
+def test_a_query_that_is_attached_twice_is_held_by_one(shared: FakeKernel) -> None:
+    """Groups of one process and one operator have folders of their own, and the first keeps the executors."""
+    one, other = (CpuGroup.create(hierarchy_of(shared), "run", "a") for _ in range(2))
+    assert one.folder != other.folder
+    first, second = watcher_of(one, shared), watcher_of(other, shared)
+    for _ in range(2):
+        first.look()
+        second.look()
+    assert (one.pids(), other.pids()) == ([100], [])
+    assert second.fault is not None
+    assert one.folder in second.fault
+    one.set_quota(0.5)
+    other.set_quota(0.25)
+    assert (one.quota(), other.quota()) == (0.5, 0.25)
+    one.release()
+    second.look()
+    assert other.pids() == [100]
+
+
+def test_executors_of_a_capped_node_are_taken(shared: FakeKernel) -> None:
+    """A geo cluster's workers, and so their executors, begin in their node's group: nobody holds them to a share."""
+    node = CpuGroup.create(hierarchy_of(shared), NODE_RUN, "w1")
+    node.add(100)
+    group = CpuGroup.create(hierarchy_of(shared), "run", "a")
+    watcher = watcher_of(group, shared)
+    watcher.look()
+    assert (group.pids(), watcher.fault) == ([100], None)
+
+
+def test_a_fault_that_goes_on_is_said_once_a_minute(
+    kernel: FakeKernel, group: CpuGroup, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once, and then not at every look."""
+    clock = VirtualClock(3.0)
+    watcher = watcher_of(group, kernel, clock)
+    kernel.spawn(100, command=executor_command(0))
+    kernel.forbidden.add(f"{group.folder}/cgroup.procs")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(122):
+            watcher.look()
+            clock.advance(0.5)
+    assert len([record for record in caplog.records if "executor 0 is not held" in record.message]) == 2
 
 
 def test_watcher_tells_a_fault_and_goes_on(kernel: FakeKernel, group: CpuGroup) -> None:

@@ -100,6 +100,23 @@ def test_executors_of_other_hosts_are_told(kernel: FakeKernel, shares: CpuShares
     assert told.startswith("executors 3, 4 (on far, farther) have no CPU share")
 
 
+def test_executors_that_another_holds_are_told(kernel: FakeKernel, shares: CpuShares) -> None:
+    """They are processes of this host, and yet have no share from here: policies have to plan without."""
+    kernel.spawn(100, command=EXECUTOR)
+    with CpuShares("other", "app-1", TOP, 2, shares._hierarchy, look_every_seconds=60.0, lease_seconds=60.0) as first:
+        shares.start()
+        assert list(first.joined) == ["0"]
+        assert not shares.joined
+        assert shares.held_elsewhere == {"0"}
+        executors = [ExecutorState(name, "here", 2, True, 0, 0.0, 10.0) for name in ("0", "1")]
+        assert shares.unheld(executors, 100.0) == (
+            "executors 0 (on here) have no CPU share: another Penstock on the driver's host holds them; "
+            "executors 1 (on here) have no CPU share: they are not among the processes of the driver's host"
+        )
+        (fault,) = shares.faults
+        assert str(first.folder) in fault
+
+
 def test_nothing_is_touched_before_the_start(kernel: FakeKernel, shares: CpuShares) -> None:
     """Made but not started, there is no group, no guard, and no reading."""
     assert sorted(kernel.root.rglob("penstock*")) == []

@@ -134,6 +134,27 @@ def test_a_host_that_cannot_be_left_now_is_held_on_and_left_later(
     shares.release()
 
 
+def test_executors_that_somebody_else_holds_are_left_to_the_agent_of_the_host(tmp_path: Path) -> None:
+    """The agent may be in a container of its own, where it cannot know what the driver holds: the driver gives way."""
+    kernel = FakeKernel(tmp_path, "v1")
+    name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    kernel.spawn(100, command=f"java {name} --executor-id 3 --app-id app")
+    hierarchy = find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel)
+    agent, here = (
+        CountedShares(one, "app", hierarchy, look_every_seconds=60.0, lease_seconds=60.0) for one in ("app", "a")
+    )
+    with agent:
+        shares = FarShares("app", Allocation(4), 2, here)
+        shares.apply(Allocation(2, 0.25))
+        assert here.held_elsewhere == {"3"}
+        deadline = time.monotonic() + 60.0
+        while shares.share != ExecutorShare("app", 0.5):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert list(agent.joined) == ["3"]
+        shares.release()
+
+
 def test_a_driver_without_rights_leaves_its_host_to_the_agent_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a master shares are planned with all the same; a note says who has to hold executors here."""
 

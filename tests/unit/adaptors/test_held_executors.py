@@ -6,11 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.adaptors.kubernetes.test_pod_memory import MIB, cluster, run_out
 
 from penstock.adaptors import cgroups, cpu_shares
 from penstock.adaptors.cgroups import CgroupsUnavailableError
 from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
 from penstock.adaptors.kubernetes.api import ClusterAccess
+from penstock.adaptors.kubernetes.pod_memory import MEMORY_SETTING
+from penstock.adaptors.kubernetes.pod_watch import PodFollower, PodsSeen
 from penstock.errors import ConfigurationError
 from penstock.records import Limits
 
@@ -84,6 +87,26 @@ def test_pods_are_looked_at_no_more_where_their_shares_cannot_be_opened(monkeypa
     with pytest.raises(ConfigurationError, match="1X"):
         held("k8s://https://h:6443", SHARES)
     assert [watch.is_stopped for watch in watches] == [True]
+
+
+def test_memory_is_raised_where_the_job_says_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting among those of Spark is enough: after an executor ran out of memory others get more, up to that."""
+    pods = cluster("1", "2")
+    run_out(pods, "2")
+    monkeypatch.setattr(cpu_shares, "executor_pods", lambda _: pods)
+
+    def follower_of(conf: dict[str, str]) -> PodFollower | None:
+        application = SharedApplication("app", "k8s://https://h:6443", conf, 1)
+        found = hold_executors(application, "counts", Limits(1, 2), lambda: None)
+        found.close()  # so that no thread looks beside the test
+        assert found.watch is not None
+        return found.watch._follower
+
+    assert follower_of({}) is None
+    memory = follower_of({MEMORY_SETTING: "900m"})
+    assert memory is not None
+    memory.see(PodsSeen(0.0, 0.0, pods.all()))
+    assert pods.memories == [("1", 900 * MIB)]
 
 
 class RecordingWatch:

@@ -149,3 +149,16 @@ def test_a_cap_whose_use_cannot_be_seen_leaves_time_in_tasks() -> None:
     assert use is not None
     assert use.utilisation == pytest.approx(0.4)
     assert (use.used_cores, use.source) == (None, "task time")
+
+
+def test_counters_without_some_executors_are_not_their_use() -> None:
+    """Where executors are not held, counters that stand still are no idle executors: 4 s in tasks of 10 s count."""
+    window = CpuWindow(60.0)
+    for at, seconds in ((0.0, 100.0), (10.0, 104.0)):
+        executor = ExecutorState("1", "h", 1, True, 0, seconds)
+        cpu = CpuReading(at, 0.0, 0.0, None, 0)
+        window.add(Telemetry("a", at, executors=(executor,), cpu=cpu, why_no_shares="another Penstock holds it"))
+    use = window.use(10.0)
+    assert use is not None
+    assert use.source == "task time"
+    assert use.utilisation == pytest.approx(0.4)

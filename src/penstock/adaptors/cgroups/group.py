@@ -8,11 +8,13 @@ import logging
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from penstock.adaptors.cgroups.counters import quota_above
 from penstock.adaptors.cgroups.descendants import descendants
-from penstock.adaptors.cgroups.guard import GroupFolders, restore_all
+from penstock.adaptors.cgroups.guard import FOLDER, GroupFolders, restore_all
 from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy
 from penstock.adaptors.cgroups.owner import Owner
 from penstock.adaptors.cgroups.part import Part
@@ -25,6 +27,18 @@ _log = logging.getLogger(__name__)
 
 _JOIN_ROUNDS = 5
 _RELEASE_SECONDS = 5.0
+NODE_RUN = "geo"
+"""The run in the names of groups that cap whole nodes: processes there are free to go to an operator's group."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGroup:
+    """A group that is somebody else's: another Penstock's, or one for another query of this process."""
+
+    folder: str
+    owner: Owner
+    is_unseen: bool = field(compare=False)
+    """Whether it cannot be seen from here if the owner lives."""
 
 
 class CpuGroup:
@@ -80,6 +94,11 @@ class CpuGroup:
         """Create the group of an operator, empty and without a cap."""
         owner = Owner.this_process(hierarchy.proc)
         name = owner.group_name(run, operator)
+        # Somebody may attach to one query twice: two holders of one folder would undo each other's quota.
+        for number in count(2):
+            if not hierarchy.has_group(name):
+                break
+            name = owner.group_name(f"{run}{number}", operator)
         group = cls(
             hierarchy, hierarchy.group(name), owner, period_seconds=period_seconds, on_origin=on_origin, clock=clock
         )  # fmt: skip
@@ -163,6 +182,18 @@ class CpuGroup:
     def pids(self) -> list[int]:
         """Return the processes in the group now."""
         return sorted(pid for part in list(self._parts) for pid in part.pids())
+
+    def other_group_of(self, pid: int) -> OtherGroup | None:
+        """Return the group of somebody else, who is not known to be dead, that holds a process. None: none does."""
+        origin = self.hierarchy.origin_of(pid)
+        folder = None if origin is None else Path(origin[0])
+        if folder is None or folder.parent.name != FOLDER or folder.name == Path(self.folder).name:
+            return None
+        if folder.name.startswith(f"{NODE_RUN}-"):
+            return None
+        owner = Owner.of_name(folder.name)
+        lives = False if owner is None else owner.lives(self.hierarchy.proc)
+        return None if owner is None or lives is False else OtherGroup(str(folder), owner, is_unseen=lives is None)
 
     def forget_dead(self) -> None:
         """Forget processes that have ended."""

@@ -109,6 +109,11 @@ class HeldGroup:
         return {} if self._watcher is None else self._watcher.joined
 
     @property
+    def held_elsewhere(self) -> frozenset[str]:
+        """The ids of executors that are left to another Penstock, or to another query of this process."""
+        return frozenset() if self._watcher is None else self._watcher.held_elsewhere
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """What does not work at present, one line each."""
         parts = (self._watcher, self._lease)

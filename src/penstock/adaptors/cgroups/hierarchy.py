@@ -81,14 +81,10 @@ class Hierarchy:
         CgroupsUnavailableError
             There is none. Nothing was left behind.
         """
-        if self.version == 1:
-            places = [self.bases]
-        else:
-            places = [(place,) for place in places_for(origin[0], self.mounts[0].point, self.kernel)]
         refusal = CgroupsUnavailableError(
             f"cgroups: no permission to create groups for processes of {origin[0]}; {_mend_rights(self.version)}"
         )
-        for bases in places:
+        for bases in self._bases_for(origin):
             group = self.group(name, bases)
             try:
                 self.make(group)
@@ -99,6 +95,11 @@ class Hierarchy:
             else:
                 return group
         raise refusal
+
+    def has_group(self, name: str) -> bool:
+        """Whether there is a group of this name for processes of the caller's own cgroup."""
+        groups = (self.group(name, bases) for bases in self._bases_for(list(self.homes)))
+        return any(Path(folder).exists() for group in groups for folder in group.folders)
 
     def weigh(self, group: GroupFolders) -> None:
         """Let a group count as a process on every core.
@@ -123,6 +124,12 @@ class Hierarchy:
         if all(folder is None for folder in folders) and not Path(self.proc, str(pid)).exists():
             return None
         return [folder or home for folder, home in zip(folders, self.homes, strict=True)]
+
+    def _bases_for(self, origin: list[str]) -> list[tuple[str, ...]]:
+        """Where groups for processes of these cgroups may be made, the best first."""
+        if self.version == 1:
+            return [self.bases]
+        return [(place,) for place in places_for(origin[0], self.mounts[0].point, self.kernel)]
 
     def _make_patiently(self, folder: str) -> None:
         for _ in range(10):

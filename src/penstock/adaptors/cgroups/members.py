@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.adaptors.cgroups.group import CpuGroup, OtherGroup
 from penstock.clock import Clock, SystemClock
 from penstock.errors import AdaptorError
 
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 _LOOKS_PER_PROCESS = 20
+_SAID_AGAIN_SECONDS = 60.0
 _REMEMBERED_SECONDS = 5.0
 """Pids are given anew in the course of time, and who does not look does not see a process end."""
 
@@ -115,6 +116,9 @@ class JoinedExecutor:
 class MembershipWatcher:
     """A thread that moves an application's new executors into its group, at the latest 2 s after they start.
 
+    Who came first keeps them: where somebody else's group has executors of the application, and this one has none, they
+    are left there and it is said so, until the other lets go of them or dies.
+
     `on_look` is called after each look, by who has looked.
     """
 
@@ -135,6 +139,10 @@ class MembershipWatcher:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._joined: dict[str, JoinedExecutor] = {}
+        self._taken: set[tuple[int, OtherGroup]] = set()
+        self._said_at = 0.0
+        self.held_elsewhere: frozenset[str] = frozenset()
+        """The ids of executors that were left to somebody else's group at the last look."""
         self.fault: str | None = None
         """Why the last look failed, or None if it succeeded."""
         self.lacks_rights = False
@@ -164,17 +172,23 @@ class MembershipWatcher:
         joined: dict[str, JoinedExecutor] = {}
         try:
             executors, inside = self._finder.find(), set(self._group.pids())
+            others = self._in_other_groups(executors, inside)
         except OSError as fault:
             self._tell(f"cgroups: cannot look for executors: {fault}")
             return
+        elsewhere = self._left_to_others(executors, inside, others)
         for executor_id, pid in executors.items():
             before = self._joined.get(executor_id)
             if before is not None and before.pid == pid and pid in inside:
                 joined[executor_id] = before
                 continue
+            if executor_id in elsewhere:
+                continue
             try:
                 if self._group.add(pid):
                     joined[executor_id] = JoinedExecutor(executor_id, pid, self._clock.now())
+                    if executor_id in others:
+                        self._taken.add((pid, others[executor_id]))
             except (AdaptorError, OSError) as fault:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
                 lacks_rights = lacks_rights or isinstance(fault.__cause__ or fault, PermissionError)
@@ -184,13 +198,40 @@ class MembershipWatcher:
             self._group.drop_empty_parts()
         except (AdaptorError, OSError) as fault:
             faults.append(f"what an ended executor left could not be removed: {fault}")
-        self._joined, self.lacks_rights = joined, lacks_rights
+        faults += _told_by_group(elsewhere)
+        self._joined, self.lacks_rights, self.held_elsewhere = joined, lacks_rights, frozenset(elsewhere)
         self._tell("; ".join(faults) or None)
         self._on_look()
 
+    def _in_other_groups(self, executors: dict[str, int], inside: set[int]) -> dict[str, OtherGroup]:
+        """Return somebody else's groups that executors are in, by executor id."""
+        found = {one: self._group.other_group_of(pid) for one, pid in executors.items() if pid not in inside}
+        return {one: other for one, other in found.items() if other is not None}
+
+    def _left_to_others(
+        self, executors: dict[str, int], inside: set[int], others: dict[str, OtherGroup]
+    ) -> dict[str, OtherGroup]:
+        """Return the executors that are to be left to somebody else's group, by id."""
+        self._taken = {taken for taken in self._taken if taken[0] in executors.values()}
+        found = {one: other for one, other in others.items() if self._is_kept(executors[one], other)}
+        if found and not inside.intersection(executors.values()):
+            # Who holds one of them is about to hold the others: two that each hold some could set no share.
+            return dict.fromkeys(executors, next(iter(found.values()))) | found
+        return found
+
+    def _is_kept(self, pid: int, other: OtherGroup) -> bool:
+        """Whether the owner of a group lives, and so keeps a process.
+
+        One in another container may be unseen, and whom it held would stay capped after its end. It may be robbed
+        once: if it lives it takes the process back, and then keeps it.
+        """
+        return not other.is_unseen or (pid, other) in self._taken
+
     def _tell(self, fault: str | None) -> None:
-        if fault is not None and fault != self.fault:
+        now = self._clock.monotonic()
+        if fault is not None and (fault != self.fault or now - self._said_at >= _SAID_AGAIN_SECONDS):
             _log.warning("%s", fault)
+            self._said_at = now
         self.fault = fault
 
     def _run(self) -> None:
@@ -200,3 +241,15 @@ class MembershipWatcher:
             except Exception as fault:  # a defect of ours: without the thread, new executors would never be held
                 _log.exception("cgroups: a look at executors failed")
                 self.fault = f"cgroups: cannot look for executors: {type(fault).__name__}: {fault}"
+
+
+def _told_by_group(elsewhere: dict[str, OtherGroup]) -> list[str]:
+    """Return a sentence for each group of somebody else that executors are left to."""
+    by_group: dict[OtherGroup, list[str]] = {}
+    for executor_id, other in elsewhere.items():
+        by_group.setdefault(other, []).append(executor_id)
+    return [
+        f"executors {', '.join(sorted(ids))} are not held to a CPU share here: another Penstock (process "
+        f"{other.owner.pid}) came first and holds this application in {other.folder}; let one alone scale it"
+        for other, ids in by_group.items()
+    ]

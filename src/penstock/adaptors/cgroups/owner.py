@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.adaptors.cgroups.guard import is_alive, process_stat
 from penstock.adaptors.process.identity import pid_namespace
@@ -54,8 +55,37 @@ class Owner:
         return f"{_label(run)}-{_label(operator)}-{self.pid}-{self.started}-{self.namespace}"
 
     def is_dead(self, proc: str = "/proc") -> bool:
-        """Whether the owner has certainly ended. An owner in another pid namespace cannot be judged."""
+        """Whether the owner has certainly ended. An owner in another pid namespace is not judged."""
         return self.namespace == pid_namespace(proc) and not is_alive(proc, self.pid, self.started)
+
+    def lives(self, proc: str = "/proc") -> bool | None:
+        """Whether the owner lives. None: it cannot be seen, because it is in a container that is not below this one."""
+        if self.namespace == pid_namespace(proc):
+            return is_alive(proc, self.pid, self.started)
+        is_below = False
+        for name in os.listdir(proc):  # noqa: PTH208 - as in HostExecutors
+            if name.isdigit() and _namespace_of(proc, name) == self.namespace:
+                is_below = True  # who sees one process of a namespace sees all of them
+                if _inner_pid(proc, name) == self.pid and is_alive(proc, int(name), self.started):
+                    return True
+        return False if is_below else None
+
+
+def _namespace_of(proc: str, pid: str) -> int | None:
+    """Return the pid namespace of a process, or None if it is gone or may not be looked at."""
+    try:
+        return Path(proc, pid, "ns", "pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def _inner_pid(proc: str, pid: str) -> int | None:
+    """Return the pid of a process in its own namespace, or None if it is gone."""
+    try:
+        lines = Path(proc, pid, "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), None)
 
 
 def _label(text: str) -> str:

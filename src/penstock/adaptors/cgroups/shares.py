@@ -76,16 +76,22 @@ class CpuShares(HeldGroup):
         return None
 
     def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:
-        """Return in one line which executors are not held, because they are no processes of this host. None: none."""
-        held = self.joined
+        """Return in one line which executors are not held, and why. None: all are, or may be soon."""
+        held, elsewhere = self.joined, self.held_elsewhere
         others = [
             executor
             for executor in executors
             if executor.is_active and executor.executor_id not in held and had_time_to_join(executor, now)
         ]
-        if not others:
-            return None
-        return f"{executors_text(others)} have no CPU share: they are not among the processes of the driver's host"
+        lines = (
+            ([e for e in others if e.executor_id in elsewhere], "another Penstock on the driver's host holds them"),
+            (
+                [e for e in others if e.executor_id not in elsewhere],
+                "they are not among the processes of the driver's host",
+            ),
+        )
+        told = [f"{executors_text(found)} have no CPU share: {why}" for found, why in lines if found]
+        return "; ".join(told) or None
 
 
 def had_time_to_join(executor: ExecutorState, now: float) -> bool:

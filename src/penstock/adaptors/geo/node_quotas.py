@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adaptors.cgroups import find_hierarchy, sweep_stale
-from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.adaptors.cgroups.group import NODE_RUN, CpuGroup
 from penstock.adaptors.cgroups.lease import Lease
 from penstock.errors import ActuationError
 
@@ -35,7 +35,7 @@ class NodeQuotas:
         sweep_stale(hierarchy)
         try:
             for node in self._cores:
-                group = CpuGroup.create(hierarchy, "geo", node, period_seconds=_PERIOD_SECONDS)
+                group = CpuGroup.create(hierarchy, NODE_RUN, node, period_seconds=_PERIOD_SECONDS)
                 lease = Lease(group)
                 self._groups[node] = (group, lease)
                 lease.start()
