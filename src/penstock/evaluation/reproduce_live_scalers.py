@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.elasticity import Elasticity, Step, elasticity
+from penstock.evaluation.elasticity import Elasticity, Step, changes_seen, elasticity
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.live_run import geo_working_folder, run_live
 from penstock.evaluation.live_scalers_experiment import OPERATOR, LiveScalersExperiment
@@ -80,7 +80,7 @@ def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path) -> No
 
 
 def as_row(history: RunHistory, lead: float, cap: int) -> dict[str, Any]:
-    """What a comparison needs of a run: executors and rates over time, changes with their nodes, and the end.
+    """What a comparison needs of a run: executors and rates over time, what changed into what, and the end.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def as_row(history: RunHistory, lead: float, cap: int) -> dict[str, Any]:
     seen = [o for o in history.observations[OPERATOR] if o.cluster.observed is not None]
     start = seen[0].at + lead
     late = [one.at - start for one in seen if one.backlog_records]
-    changes = [change for change in history.changes if change.operator == OPERATOR and change.at >= start]
+    changes = [(at, became) for at, became in changes_seen(seen) if at >= start]
     moments = [
         [round(o.at - start, 1), _rounded(o.arrival_rate_rows_per_second), _rounded(o.processed_rows_per_second)]
         for o in seen
@@ -105,9 +105,7 @@ def as_row(history: RunHistory, lead: float, cap: int) -> dict[str, Any]:
         "executors": [one for place, one in enumerate(had) if place == 0 or one[1] != had[place - 1][1]],
         "moments": moments,
         "ended_at": round(max(late, default=0.0), 1),
-        "changes": [
-            [round(one.at - start, 1), one.target.executors, [n for n, _ in one.target.nodes]] for one in changes
-        ],
+        "changes": [[round(at - start, 1), became.executors, [n for n, _ in became.nodes]] for at, became in changes],
         "at_maximum": [
             [[n for n, _ in one.allocation.nodes], round(one.records_per_second, 1)]
             for one in samples_at_maximum(seen, cap)

@@ -43,30 +43,37 @@ def experiment_in(folder: Path, **changes: Any) -> LiveScalersExperiment:
     return found
 
 
+def _asked_and_there(there: Allocation, asked: Allocation | None) -> ClusterState:
+    return ClusterState(*[asked or there] * 2, there)
+
+
 class FakeRuns:
-    """Runs that end at once: one executor, and two from two minutes after the lead on."""
+    """Runs that end at once: one executor, two from two minutes after the lead on, and a third that never came."""
 
     def __init__(self, breaks_after: int = 100) -> None:
         self.settings: list[Mapping[str, Any]] = []
         self.breaks_after = breaks_after
 
     def __call__(self, settings: Mapping[str, Any], folder: Path) -> LiveRun:
-        """Give a run of seven minutes with one change."""
+        """Give a run of seven minutes with one change, and a decision of which nothing came."""
         if len(self.settings) >= self.breaks_after:
             raise ClusterError("interrupted", target="here")
         self.settings.append(settings)
         small, large = Allocation(1, nodes=(("node-5", 1),)), Allocation(2, nodes=(("node-2", 1), ("node-5", 1)))
+        on_three = Allocation(3, nodes=(("node-2", 1), ("node-3", 1), ("node-5", 1)))
         seen = [
             Observation(
                 "rides", 1000.0 + at, 10.0, Quality.GOOD, arrival_rate_rows_per_second=20_000.0,
                 processed_rows_per_second=19_000.0, backlog_records=0 if at > 425.0 else 200_000,
-                cluster=ClusterState(*[small if at < 180.0 else large] * 3), last_batch_id=at // 5,
+                cluster=_asked_and_there(small if at < 180 else large, on_three if 300 <= at < 330 else None),
+                last_batch_id=at // 5,
                 records_done=30_000 * min(at, 180) + 50_000 * max(0, at - 180),
             )
             for at in range(0, 460, 5)
         ]  # fmt: skip
         change = Decision("rides", 1170.0, "gesscale", small, large, "more")
-        return LiveRun(folder, {}, a_history([change], rides=seen), 0.5)
+        in_vain = Decision("rides", 1300.0, "gesscale", large, on_three, "more")
+        return LiveRun(folder, {}, a_history([change, in_vain], rides=seen), 0.5)
 
 
 @pytest.fixture
@@ -96,7 +103,7 @@ def test_every_scaler_is_run_kept_and_held_against_the_ideal(folder: Path, runs:
     assert result.document["ideal"]["accuracy_under"] == 0.0
     assert result.picture().startswith(b"\x89PNG")
     kept = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    assert kept[0]["changes"] == [[125.0, 2, ["node-2", "node-5"]]]
+    assert kept[0]["changes"] == [[135.0, 2, ["node-2", "node-5"]]]  # when it was asked for
     assert {tuple(nodes): rate for nodes, rate in kept[0]["at_maximum"]} == {
         ("node-5",): 30_000.0, ("node-2", "node-5"): 50_000.0,
     }  # fmt: skip
