@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 def with_node_cpu(
     source: MetricSource, settings: RunSettings, limits: Limits, cluster: EmbeddedCluster | None, clock: Clock
 ) -> MetricSource:
-    """The source of an operator, with the CPU of its nodes where that is its own: alone on capped nodes, no shares."""
+    """The source of an operator, with the CPU of its nodes where that is its own: alone on capped nodes, no shares.
+
+    Only where nodes are chosen: other policies count what an executor can do in its cores, of which the node has fewer.
+    """
     geo = settings.cluster.geo
-    if cluster is None or geo is None or len(settings.operators) > 1 or limits.cpu_shares != (1.0,):
+    if cluster is None or geo is None or len(settings.operators) > 1:
+        return source
+    if limits.cpu_shares != (1.0,) or not limits.nodes:
         return source
     caps = {node: cores for node, cores in geo.nodes.items() if cores is not None}
     if len(caps) < len(geo.nodes):

@@ -116,24 +116,25 @@ def test_what_is_wanted_besides_reaches_the_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "operators", "shares", "counts"),
+    ("nodes", "operators", "limits", "counts"),
     [
-        ({"a": 0.4, "b": 0.4}, 1, (1.0,), True),
-        ({"a": 0.4, "b": None}, 1, (1.0,), False),
-        ({"a": 0.4, "b": 0.4}, 2, (1.0,), False),
-        ({"a": 0.4, "b": 0.4}, 1, (0.5, 1.0), False),
+        ({"a": 0.4, "b": 0.4}, 1, Limits(nodes=("a", "b")), True),
+        ({"a": 0.4, "b": None}, 1, Limits(nodes=("a", "b")), False),
+        ({"a": 0.4, "b": 0.4}, 2, Limits(nodes=("a", "b")), False),
+        ({"a": 0.4, "b": 0.4}, 1, Limits(cpu_shares=(0.5, 1.0), nodes=("a", "b")), False),
+        ({"a": 0.4, "b": 0.4}, 1, Limits(), False),
     ],
 )
 def test_the_nodes_cpu_is_the_operators_where_nobody_else_has_executors_there(
-    nodes: dict[str, float | None], operators: int, shares: tuple[float, ...], counts: bool
+    nodes: dict[str, float | None], operators: int, limits: Limits, counts: bool
 ) -> None:
-    """One operator, no shares of its own, and a cap on every node; else the source stays as it is."""
+    """One operator, no shares, chosen nodes, and a cap on every node; else the source stays as it is."""
     settings: dict[str, Any] = {
         "name": "geo", "cluster": {"geo": {"nodes": nodes}}, "policy": "fixed",
         "arrivals": {"shape": "constant:rate=5,duration=9s"},
         "operators": [{"name": f"o{n}", "app": "a:b"} for n in range(operators)],
     }  # fmt: skip
-    source, limits, clock = FakeNodes(), Limits(cpu_shares=shares), SystemClock()
+    source, clock = FakeNodes(), SystemClock()
     cluster = GeoCluster.__new__(GeoCluster)  # making one needs root
     cluster.quotas = NodeQuotas({})
     found = with_node_cpu(source, parse_settings(settings, "here"), limits, cluster, clock)
