@@ -196,17 +196,17 @@ def run_elasticity(history: RunHistory, operator: str) -> Elasticity | None:
     return elasticity(
         supply, demand, arriving_until - began,
         ended_at=max([*late, arriving_until]) - began,
-        reconfigurations=_changes_seen(seen),
+        reconfigurations=len(changes_seen(seen)),
     )  # fmt: skip
 
 
-def _changes_seen(seen: Sequence[Observation]) -> int:
-    """How often what was there became another, by what came of each request.
+def changes_seen(seen: Sequence[Observation]) -> list[tuple[float, Allocation]]:
+    """When what was there began to become another, and what came of it.
 
     Executors of one change come one by one, and one that dies is replaced: neither is a change of its own. Nor is what
     was only recommended, or asked for and never came.
     """
-    settled = list[Allocation]()
+    settled = list[tuple[float, Allocation]]()
     asked: Allocation | None = None
     is_met = False
     for one in seen:
@@ -215,13 +215,13 @@ def _changes_seen(seen: Sequence[Observation]) -> int:
         if settled and wanted is not None and wanted == asked:
             if is_met:
                 continue  # what goes and comes again is what was asked for
-            settled[-1] = there
+            settled[-1] = (settled[-1][0], there)
         else:
             if asked is not None and not is_met:
-                settled[-1] = there  # what had come of the request before when the next one was made
-            settled.append(there)
+                settled[-1] = (settled[-1][0], there)  # what had come of the request before when the next one was made
+            settled.append((one.at, there))
         asked, is_met = wanted, wanted is not None and there.satisfies(wanted)
-    return sum(_is_other(before, after) for before, after in pairwise(settled))
+    return [(at, after) for (_, before), (at, after) in pairwise(settled) if _is_other(before, after)]
 
 
 def _is_other(before: Allocation, after: Allocation) -> bool:

@@ -26,11 +26,11 @@ from penstock.settings.geo import HOME
 
 OPERATOR = "rides"
 _STEPS = 144
-"""Of the two days: one for every two minutes of the paper's replay."""
+"""Of what is replayed."""
 _COUNTED_RATE = 500.0
 """At which the shape is counted; its rates are in proportion."""
-_LEAD_RATE = 0.25
-"""Of the mean rate, as much as at night."""
+_TWO_DAYS = 288.0
+"""Minutes of the paper's replay."""
 
 
 class LiveApplication(Part):
@@ -46,6 +46,14 @@ class LiveApplication(Part):
     driver_memory: str = "700m"
 
 
+class Measuring(Part):
+    """A run before the others: so much arrives from the start that whatever its scaler has is at its maximum."""
+
+    rate: float = Field(gt=0, description="arrivals a second, more than all executors do")
+    duration: Seconds = Field(gt=0)
+    scaler: str = Field(description="a policy that takes one executor more from time to time")
+
+
 class LiveScalersExperiment(Experiment):
     """Auto-scalers on one load on Spark, one after the other on a cluster of the same nodes."""
 
@@ -55,9 +63,11 @@ class LiveScalersExperiment(Experiment):
     application: LiveApplication
     repeats: int = Field(default=1, ge=1, description="runs of each scaler")
     seed: int = Field(default=0, ge=0, description="of the nodes' places and of the load")
-    rate: float = Field(gt=0, description="mean arrivals a second")
-    duration: Seconds = Field(gt=0, description="two days in so much time")
-    lead: Seconds = Field(default=0.0, ge=0, description="before them: the application starts, and little arrives")
+    measuring: Measuring
+    peak: float = Field(gt=0, description="the busiest step, as part of what the most executors sustain as measured")
+    minutes: tuple[float, float] = Field(default=(0.0, _TWO_DAYS), description="those of the paper's replay")
+    duration: Seconds = Field(gt=0, description="these in so much time")
+    lead: Seconds = Field(default=0.0, ge=0, description="before them: the application starts, and as much arrives")
     step: Seconds = Field(default=10.0, gt=0, description="what the demand is taken over")
     nodes: NodesDrawn
     executors: tuple[int, int]
@@ -73,6 +83,8 @@ class LiveScalersExperiment(Experiment):
             raise ValueError(f"published: no scaler is called {', '.join(wrong)}")
         if self.executors[1] > self.nodes.count:
             raise ValueError(f"executors: {self.executors[1]} do not fit on {self.nodes.count} nodes")
+        if not 0.0 <= self.minutes[0] < self.minutes[1] <= _TWO_DAYS:
+            raise ValueError(f"minutes: {list(self.minutes)} is no part of the replay's 0 to {_TWO_DAYS:.0f}")
         return self
 
     def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
@@ -86,20 +98,27 @@ class LiveScalersExperiment(Experiment):
         kept = {name: policy for name, policy in self.scalers.items() if not traces or name in traces}
         return self.model_copy(update={"scalers": kept, "repeats": self.repeats if seeds is None else seeds})
 
-    @property
-    def shape(self) -> str:
-        """All that arrives: little before the two days, then those in short steps."""
+    def shape(self, law: CurveModel) -> str:
+        """All that arrives: as much as at the beginning, then what is replayed in short steps."""
         step = self.duration / _STEPS
-        lead = [f"{self.lead:g}s@{_LEAD_RATE * self.rate:.0f}"] if self.lead else []
-        days = [f"{step:g}s@{rate:.0f}" for rate in self.rates(step)]
-        return f"steps:{','.join((*lead, *days))}"
+        rates = self.rates(step, law)
+        lead = [f"{self.lead:g}s@{rates[0]:.0f}"] if self.lead else []
+        return f"steps:{','.join((*lead, *(f'{step:g}s@{rate:.0f}' for rate in rates)))}"
 
-    def rates(self, step: float) -> FloatArray:
-        """The mean rate of each so many seconds of the two days."""
-        days = parse_shape(f"taxi-days:rate={_COUNTED_RATE},duration={self.duration},variant={self.seed}")
-        edges = np.arange(0.0, self.duration + 0.5 * step, step)
-        counts = np.histogram(days.times(0, days.total), edges)[0]
-        return np.asarray(counts * (self.rate / _COUNTED_RATE / step), dtype=np.float64)
+    def rates(self, step: float, law: CurveModel) -> FloatArray:
+        """The mean rate of each so many seconds of what is replayed."""
+        begin, end = self.minutes
+        pace = self.duration / (end - begin)
+        shape = f"taxi-days:rate={_COUNTED_RATE},duration={_TWO_DAYS * pace},variant={self.seed}"
+        days = parse_shape(shape)
+        times = days.times(0, days.total) - begin * pace
+
+        def counted(seconds: float) -> FloatArray:
+            edges = np.arange(0.0, self.duration + 0.5 * seconds, seconds)
+            return np.asarray(np.histogram(times, edges)[0] / seconds, dtype=np.float64)
+
+        busiest = self.peak * self.sustained(law, self.executors[1])
+        return np.asarray(counted(step) * (busiest / counted(self.step).max()), dtype=np.float64)
 
     def round_trips(self) -> LatencyMap:
         """How far the nodes are apart, and from the driver in their midst: all in a plane."""
@@ -115,11 +134,20 @@ class LiveScalersExperiment(Experiment):
             HOME,
         )
 
-    def settings(self, scaler: str) -> dict[str, Any]:
+    def settings(self, scaler: str, law: CurveModel) -> dict[str, Any]:
         """The settings file of a run: the application under one scaler."""
-        policy = parse_policy(self.scalers[scaler])
+        return self._settings(f"scalers.{scaler}", self.scalers[scaler], self.shape(law))
+
+    def measuring_settings(self) -> dict[str, Any]:
+        """The settings file of the run that shows what each number of executors does at its maximum."""
+        shape = f"steps:{self.measuring.duration:g}s@{self.measuring.rate:.0f}"
+        # Much waits when it ends, and nobody needs it.
+        return self._settings("measuring.scaler", self.measuring.scaler, shape) | {"drain": "1s"}
+
+    def _settings(self, field: str, scaler: str, shape: str) -> dict[str, Any]:
+        policy = parse_policy(scaler)
         if policy is None:
-            raise ConfigurationError(f"scalers.{scaler}: static scales nothing; leave it out", field="scalers")
+            raise ConfigurationError(f"{field}: static scales nothing; leave it out", field=field)
         runs, apart = self.application, self.round_trips()
         nodes = [node for node in apart.nodes if node != HOME]
         return {
@@ -132,7 +160,7 @@ class LiveScalersExperiment(Experiment):
                 }
             },
             "arrivals": {
-                "shape": self.shape,
+                "shape": shape,
                 "options": {
                     "payload": runs.payload, "partitions": str(runs.tasks),
                     "maxRowsPerBatch": str(runs.rows_per_batch), "seed": str(self.seed),
@@ -151,13 +179,13 @@ class LiveScalersExperiment(Experiment):
 
     def demand(self, law: CurveModel) -> list[Step]:
         """The ideal auto-scaler: the fewest executors that keep up, on the best nodes, with hindsight."""
-        rates = self.rates(self.step)
+        rates = self.rates(self.step, law)
         does = [(n, self.sustained(law, n)) for n in range(self.executors[0], self.executors[1] + 1)]
         enough = [next((n for n, most in does if most >= rate), self.executors[1]) for rate in rates]
         return [(number * self.step, float(n)) for number, n in enumerate(enough)]
 
     def law(self, samples: Sequence[ThroughputSample]) -> CurveModel:
-        """The law of micro-batches, fitted to what the runs themselves showed at their maximum."""
+        """The law of micro-batches, fitted to what was measured at the maximum."""
         runs = self.application
         return BatchTimeModel(NodeDelay(self.round_trips()), cap=runs.rows_per_batch, tasks=runs.tasks).fit(samples)
 

@@ -160,7 +160,11 @@ def middle_chosen(runs: Sequence[ScalerRun]) -> dict[str, float]:
 
 
 def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[ScalerRun]]) -> list[dict[str, Any]]:
-    """What is wanted of both Gesscales against the baseline, and of `gesscale+` against Gesscale: medians by seed."""
+    """What is wanted of both Gesscales against the baseline, and of `gesscale+` against Gesscale.
+
+    "In the median over seeds" can be read in two ways: of each scaler's figures, or of the differences on the same
+    seed. Both are given, and a bar is met where both are better.
+    """
     bars: list[dict[str, Any]] = []
 
     def compare(ours: str, theirs: str, figure: str, least_percent: float) -> None:
@@ -170,13 +174,18 @@ def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[Scal
         values = [(_of(a, figure), _of(b, figure)) for a, b in pairs]
         low, mid, high = _less_percent(values)
         better = sum(a < b for a, b in values)
+        ours_median, theirs_median = (float(median(column)) for column in zip(*values, strict=True))
+        of_medians = _less_percent([(ours_median, theirs_median)])[1]
+        is_met = all(less >= least_percent if least_percent > 0.0 else less > 0.0 for less in (mid, of_medians))
         bars.append(
             {
                 "scaler": ours, "against": theirs, "figure": figure, "less_percent": mid, "less_percent_low": low,
                 "less_percent_high": high, "wanted_percent": least_percent, "less_on": better, "seeds": len(values),
-                "is_met": mid >= least_percent if least_percent > 0.0 else mid > 0.0,
-                "says": f"{ours} has {_less_text(mid)} {figure} than {theirs} "
-                f"(half of the seeds: {_less_text(low)} to {_less_text(high)}; less on {better} of {len(values)}), "
+                "median": ours_median, "median_against": theirs_median, "medians_less_percent": of_medians,
+                "is_met": is_met,
+                "says": f"{ours} has {_less_text(mid)} {figure} than {theirs} on the same seed "
+                f"(half of the seeds: {_less_text(low)} to {_less_text(high)}; less on {better} of {len(values)}), and "
+                f"{_less_text(of_medians)} in the medians of each ({ours_median:.4g} and {theirs_median:.4g}), "
                 f"wanted {'at least ' + format(least_percent, '.0f') + ' %' if least_percent else 'less'}",
             }
         )  # fmt: skip
@@ -211,12 +220,13 @@ def _less_text(percent: float) -> str:
 
     Examples
     --------
-    >>> _less_text(18.8), _less_text(-4.2), _less_text(-inf)
-    ('19 % less', '4 % more', 'more')
+    >>> _less_text(18.83), _less_text(-4.2), _less_text(0.02), _less_text(-inf)
+    ('18.8 % less', '4.20 % more', '0.02 % less', 'more')
     """
     if percent == -inf:
         return "more"
-    return f"{abs(percent):.0f} % {'less' if percent >= 0.0 else 'more'}"
+    digits = 1 if abs(percent) >= 10.0 else 2  # less than a percent is not nothing
+    return f"{abs(percent):.{digits}f} % {'less' if percent >= 0.0 else 'more'}"
 
 
 def _grid(by_scaler: Mapping[str, Sequence[ScalerRun]], published: Mapping[str, Mapping[str, float]]) -> Grid:
@@ -238,5 +248,5 @@ def _grid(by_scaler: Mapping[str, Sequence[ScalerRun]], published: Mapping[str, 
 
 def figure_text(name: str, value: float) -> str:
     """A figure of the table, with as many digits as it has use for."""
-    digits = {"reconfigurations": 0, "cost": 0, "timeshare_over": 0, "timeshare_under": 0, "excess_time": 3}
+    digits = {"reconfigurations": 0, "cost": 0, "timeshare_over": 0, "timeshare_under": 0, "excess_time": 6}
     return f"{value:.{digits.get(name, 2)}f}"

@@ -30,6 +30,7 @@ from penstock.running.back_off import BackOff
 from penstock.running.checks import unreachable_objectives
 from penstock.running.driver_addresses import DriverAddresses, driver_addresses, is_local_master
 from penstock.running.folder_streams import FolderStreams
+from penstock.running.node_cpu import with_node_cpu
 from penstock.running.node_keeper import NodeKeeper
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
@@ -393,7 +394,9 @@ class Assembly:
                 begin=self._begin(operator),
             ),
             policy=policy,
-            source=PatientSource(operator.remote),
+            source=PatientSource(
+                with_node_cpu(operator.remote, self._settings, self._limits(operator), self.cluster, self._clock)
+            ),
             actuator=self.actuators[operator.name],
             arrival_times=reads.arrivals,
             store=self.store,

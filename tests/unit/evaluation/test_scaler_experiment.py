@@ -101,8 +101,27 @@ def test_a_bar_is_held_against_the_median_of_all_seeds(tmp_path: Path) -> None:
     (cost,) = (bar for bar in bars_of(small(tmp_path), by_scaler) if bar["figure"] == "cost")
     assert (cost["less_percent"], cost["less_on"], cost["seeds"]) == (pytest.approx(1.0), 2, 4)
     assert (cost["less_percent_low"], cost["less_percent_high"]) == (pytest.approx(-0.5), pytest.approx(3.0))
-    assert "has 1 % less cost than Gesscale" in cost["says"]
-    assert "to 3 % less; less on 2 of 4)" in cost["says"]
+    assert (cost["median"], cost["median_against"]) == (99.0, 100.0)
+    assert cost["medians_less_percent"] == pytest.approx(1.0)
+    assert "has 1.00 % less cost than Gesscale on the same seed" in cost["says"]
+    assert "to 3.00 % less; less on 2 of 4), and 1.00 % less in the medians of each (99 and 100)" in cost["says"]
+    assert cost["is_met"]
+
+
+def test_a_bar_is_met_where_both_medians_are_better(tmp_path: Path) -> None:
+    """By seed it costs less on two of three, and its own median is higher: neither hides the other."""
+    figures = elasticity([(0.0, 1.0)], [(0.0, 1.0)], 60.0)
+
+    def runs(name: str, *costs: float) -> list[ScalerRun]:
+        changed = [replace(figures, cost=cost) for cost in costs]
+        return [ScalerRun(name, seed, one, one, (), ()) for seed, one in enumerate(changed)]
+
+    by_scaler = {"Gesscale": runs("Gesscale", 90, 100, 101), "gesscale+": runs("gesscale+", 110, 99.98, 100.9)}
+    (cost,) = (bar for bar in bars_of(small(tmp_path), by_scaler) if bar["figure"] == "cost")
+    assert cost["less_percent"] > 0.0 > cost["medians_less_percent"]
+    assert not cost["is_met"]
+    assert "has 0.02 % less cost than Gesscale on the same seed" in cost["says"]
+    assert "0.90 % more in the medians of each (100.9 and 100)" in cost["says"]
 
 
 def test_a_bar_that_is_missed_says_more_and_no_infinite_percentage(tmp_path: Path) -> None:
@@ -113,7 +132,7 @@ def test_a_bar_that_is_missed_says_more_and_no_infinite_percentage(tmp_path: Pat
         name: [ScalerRun(name, 0, one, one, (), ())] for name, one in (("Gesscale", theirs), ("gesscale+", ours))
     }
     said = {bar["figure"]: bar["says"] for bar in bars_of(small(tmp_path), by_scaler)}
-    assert "gesscale+ has 10 % more cost than Gesscale" in said["cost"]
+    assert "gesscale+ has 10.0 % more cost than Gesscale" in said["cost"]
     assert "gesscale+ has more excess_time than Gesscale" in said["excess_time"]
 
 

@@ -21,11 +21,12 @@ from penstock.errors import NotReadyError
 from penstock.records import PlanRequest
 
 TREND_SECONDS = 120.0
-"""What a rise or fall of the arrival rate is taken over."""
-_MEAN_SECONDS = 180.0
-"""What the rate is averaged over that overload is judged by: longer than a window, shorter than a rush hour begins."""
-LATE_SECONDS = 1800.0
-"""What is of late: longer than waves of a load are, shorter than a day's rise or fall."""
+"""What a rise or fall of the arrival rate is taken over, unless the user says otherwise."""
+_MEAN_TRENDS = 1.5
+"""So many times that the rate is averaged over that overload is judged by: longer than a window, shorter than a rush
+hour begins."""
+LATE_TRENDS = 15.0
+"""So many times that is of late: longer than waves of a load are, shorter than a day's rise or fall."""
 _NEW_HEIGHT = 1.1
 """A rate so many times above all of late, before the trend, is a new height."""
 _UNKNOWN = 0.5
@@ -117,7 +118,7 @@ class ExpectedLoad:
         return max([self.rate, *(rate for before, rate in self.past if before <= seconds)])
 
 
-def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
+def expected_load(request: PlanRequest, highest: float = 0.0, trend_seconds: float = TREND_SECONDS) -> ExpectedLoad:
     """What the operator of a request has to do.
 
     Parameters
@@ -126,6 +127,8 @@ def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
         What is known of it.
     highest
         The highest rate that was seen before of late; 0: none is known.
+    trend_seconds
+        What a rise or fall is taken over; the mean and what is of late are in proportion.
 
     Raises
     ------
@@ -144,13 +147,14 @@ def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
         for one in (*request.history, seen)
         if _can_be_true(one.arrival_rate_rows_per_second) and one.at <= request.at
     )
-    slope = _slope([point for point in past if point[0] <= TREND_SECONDS])
+    mean_seconds, late_seconds = _MEAN_TRENDS * trend_seconds, LATE_TRENDS * trend_seconds
+    slope = _slope([point for point in past if point[0] <= trend_seconds], 0.5 * trend_seconds)
     # Windows that reach into the trend are of the rise itself.
-    before = [value for ago, value in past if TREND_SECONDS + seen.window_seconds <= ago <= LATE_SECONDS]
-    of_late = max([rate, *(value for ago, value in past if ago <= LATE_SECONDS)])
+    before = [value for ago, value in past if trend_seconds + seen.window_seconds <= ago <= late_seconds]
+    of_late = max([rate, *(value for ago, value in past if ago <= late_seconds)])
     return ExpectedLoad(
         rate,
-        float(np.mean([rate, *(value for ago, value in past if 0.0 < ago <= _MEAN_SECONDS)])),
+        float(np.mean([rate, *(value for ago, value in past if 0.0 < ago <= mean_seconds)])),
         slope,
         slope > 0.0 and len(before) >= _LEAST_BEFORE and rate > _NEW_HEIGHT * max(before),
         slope < 0.0 and rate < _STRONG_FALL * of_late,
@@ -165,13 +169,13 @@ def _can_be_true(rate: float | None) -> TypeGuard[float]:
     return rate is not None and 0.0 <= rate < 1e15
 
 
-def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """The trend by least squares, of rates so many seconds ago; 0 where it may be chance."""
+def _slope(points: Sequence[tuple[float, float]], least_seconds: float) -> float:
+    """The trend by least squares, of rates so many seconds ago; 0 where it may be chance, or they span too little."""
     if len(points) < _LEAST_POINTS:
         return 0.0
     ago, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     at = -ago
-    if at[-1] - at[0] < 0.5 * TREND_SECONDS:
+    if at[-1] - at[0] < least_seconds:
         return 0.0
     at, rates = at - at.mean(), rates - rates.mean()
     slope = float(at @ rates / (at @ at))

@@ -64,10 +64,19 @@ class OperatorThroughput:
         How its nodes are chosen.
     high_pressure
         Pressure above which its input is under pressure.
+    pooled_seconds
+        Time of batches that makes one sample.
     """
 
-    def __init__(self, model: LearntModel, site: OperatorSite, placement: Placement, high_pressure: float) -> None:
-        self.samples = SaturatedSamples(site, high_pressure, model.delay_for)
+    def __init__(
+        self,
+        model: LearntModel,
+        site: OperatorSite,
+        placement: Placement,
+        high_pressure: float,
+        pooled_seconds: float,
+    ) -> None:
+        self.samples = SaturatedSamples(site, high_pressure, model.delay_for, pooled_seconds)
         self._most = inf
         if site.cap is not None and site.trigger_seconds and not site.is_real_time:
             self._most = site.cap / site.trigger_seconds  # a full batch a trigger: executors make it no sooner due

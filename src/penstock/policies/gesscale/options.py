@@ -8,6 +8,7 @@ from typing import cast
 
 from penstock.errors import ConfigurationError, Mistakes
 from penstock.plan.placement import CHOICES, Choice
+from penstock.policies.gesscale.expected_load import TREND_SECONDS
 from penstock.policies.gesscale.operator_throughput import MODELS
 from penstock.units import number, positive_seconds, whole_number
 
@@ -25,6 +26,8 @@ MEANINGS = {
     "catch_up": "within what time a backlog has to be gone; null: ten times what a change takes, at least a minute",
     "calm": "how long arrivals must have been low before executors are given up, at least",
     "ahead": "how far ahead of a change's end a rise of arrivals is followed",
+    "trend": "what a rise or fall of arrivals is seen over; overload is judged by the mean of 1.5 times as long, and "
+    "what came of late is 15 times as long",
 }
 """What each option means."""
 PLUS_MEANINGS = MEANINGS | {
@@ -59,6 +62,7 @@ class PlusOptions:
     catch_up_seconds: float | None = None
     calm_seconds: float = 600.0
     ahead_seconds: float = 120.0
+    trend_seconds: float = TREND_SECONDS
 
 
 def gesscale_options(
@@ -105,6 +109,7 @@ def plus_options(
     catch_up: str | float | None = None,
     calm: str | float = 600.0,
     ahead: str | float = 120.0,
+    trend: str | float = TREND_SECONDS,
 ) -> PlusOptions:
     """Make the options from plain values, as a settings file holds them; `PLUS_MEANINGS` explains each.
 
@@ -123,6 +128,7 @@ def plus_options(
     within = None if catch_up is None else mistakes.of(lambda: positive_seconds("catch_up", catch_up))
     calm_seconds = mistakes.of(lambda: positive_seconds("calm", calm))
     ahead_seconds = mistakes.of(lambda: positive_seconds("ahead", ahead))
+    trend_seconds = mistakes.of(lambda: positive_seconds("trend", trend))
     mistakes.raise_all("policy gesscale+")
     assert period is not None
     assert pressure is not None
@@ -130,9 +136,11 @@ def plus_options(
     assert number_of_seed is not None
     assert sure is not None
     assert calm_seconds is not None
-    assert ahead_seconds is not None  # what could not be read was raised
+    assert ahead_seconds is not None
+    assert trend_seconds is not None  # what could not be read was raised
     return PlusOptions(
-        period, pressure, law, cast("Choice", choice), number_of_seed, sure, within, calm_seconds, ahead_seconds
+        period, pressure, law, cast("Choice", choice), number_of_seed, sure, within, calm_seconds, ahead_seconds,
+        trend_seconds,
     )  # fmt: skip
 
 

@@ -23,10 +23,11 @@ from math import inf
 from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
 from penstock.policies.gesscale.change_time import ChangeTime
-from penstock.policies.gesscale.expected_load import LATE_SECONDS, BusiestRate, ExpectedLoad, expected_load
+from penstock.policies.gesscale.expected_load import LATE_TRENDS, BusiestRate, ExpectedLoad, expected_load
 from penstock.policies.gesscale.operator_throughput import OperatorThroughput, best_measured, model_for
 from penstock.policies.gesscale.options import PlusOptions
 from penstock.policies.gesscale.policy import decided, why_not_usable
+from penstock.policies.gesscale.saturated import pooled_seconds
 from penstock.ports import Look, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Rejected, ThroughputPrediction, WorkloadEstimate
 
@@ -69,6 +70,7 @@ class GesscalePlusPolicy:
         self.every_seconds = self.options.every_seconds
         self.history_seconds = max(self.options.calm_seconds, _LONGEST_HOLD_SECONDS)
         self.changes_seconds = 0.0
+        pooled = pooled_seconds(self.every_seconds, PlusOptions().every_seconds)
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
             name: OperatorThroughput(
@@ -76,6 +78,7 @@ class GesscalePlusPolicy:
                 site,
                 placement,
                 self.options.high_pressure,
+                pooled,
             )
             for name, site in context.operators.items()
         }
@@ -102,7 +105,9 @@ class GesscalePlusPolicy:
         if known is None or why_not is not None:
             return decided(self.name, request, request.current, f"holding: {why_not or 'it was not introduced'}")
         try:
-            load = expected_load(request, self._busiest[request.operator].before(request.at - LATE_SECONDS))
+            trend = self.options.trend_seconds
+            highest = self._busiest[request.operator].before(request.at - LATE_TRENDS * trend)
+            load = expected_load(request, highest, trend)
             return _Plan(request, known, load, self._changes[request.operator].seconds, self.options).decision()
         except NotReadyError as fault:
             return decided(self.name, request, request.current, f"holding: {fault}", known)

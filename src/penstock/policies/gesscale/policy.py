@@ -15,6 +15,7 @@ from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
 from penstock.policies.gesscale.operator_throughput import OperatorThroughput, model_for
 from penstock.policies.gesscale.options import GesscaleOptions
+from penstock.policies.gesscale.saturated import pooled_seconds
 from penstock.ports import Look, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
 
@@ -48,10 +49,11 @@ class GesscalePolicy:
         self.options = options or GesscaleOptions()
         self.every_seconds = self.options.every_seconds
         self._topology = context.topology
+        pooled = pooled_seconds(self.every_seconds, GesscaleOptions().every_seconds)
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
             name: OperatorThroughput(
-                model_for(self.options.model, context, site), site, placement, self.options.high_pressure
+                model_for(self.options.model, context, site), site, placement, self.options.high_pressure, pooled
             )
             for name, site in context.operators.items()
         }

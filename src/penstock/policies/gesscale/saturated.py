@@ -26,10 +26,24 @@ from penstock.records import (
 
 AT_MAXIMUM = 0.9
 """Part of the time in which batches run, from which on an operator under pressure runs at its maximum."""
-_POOLED_SECONDS = 20.0
+POOLED_SECONDS = 20.0
 """Time of batches that makes one sample."""
 _KEPT = 8
 """Samples that are kept of each allocation; older ones go first."""
+
+
+def pooled_seconds(every_seconds: float, by_default: float) -> float:
+    """Time of batches that makes one sample for a policy with this period: a shorter one than its default wants more.
+
+    Who decides every ten seconds where others do every minute, in accelerated time, would else have no sample before
+    the load is another.
+
+    Examples
+    --------
+    >>> pooled_seconds(60.0, 60.0), pooled_seconds(15.0, 60.0), pooled_seconds(300.0, 60.0)
+    (20.0, 5.0, 20.0)
+    """
+    return POOLED_SECONDS * min(1.0, every_seconds / by_default)
 
 
 class SaturatedSamples:
@@ -44,6 +58,8 @@ class SaturatedSamples:
     delay_of
         Gives the longest round trip between an allocation's nodes as of now: a sample keeps the one it was taken with,
         for round trips may become others.
+    pooled_seconds
+        Time of batches that makes one sample.
     """
 
     def __init__(
@@ -51,8 +67,9 @@ class SaturatedSamples:
         site: OperatorSite,
         high_pressure: float = 0.5,
         delay_of: Callable[[Allocation], float] | None = None,
+        pooled_seconds: float = POOLED_SECONDS,
     ) -> None:
-        self._delay_of = delay_of
+        self._delay_of, self._pooled_seconds = delay_of, pooled_seconds
         self._site, self._high = site, high_pressure
         self._steady = SteadyBatches()
         self._pool: tuple[Allocation, int, float] | None = None
@@ -97,7 +114,7 @@ class SaturatedSamples:
         rows, seconds = (0, 0.0) if self._pool is None else self._pool[1:]
         rows, seconds = rows + batch.rows, seconds + batch.duration_seconds
         self._pool = (had, rows, seconds)
-        if seconds < _POOLED_SECONDS:
+        if seconds < self._pooled_seconds:
             return
         self._pool = None
         if not LEAST_THROUGHPUT <= rows / seconds <= MOST_THROUGHPUT:

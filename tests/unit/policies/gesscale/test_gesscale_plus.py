@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
+from penstock.errors import ConfigurationError
 from penstock.latency_map import FreshLatencyMap, LatencyMap
 from penstock.policies.gesscale.change_time import ChangeTime
 from penstock.policies.gesscale.expected_load import BusiestRate, expected_load
@@ -125,12 +126,14 @@ def test_an_overload_that_lasts_is_acted_on_before_the_wait_is_full() -> None:
     assert "in 600 s they would wait for longer than 60 s" in lasting.reason
 
 
-def rates(values: Iterable[float], has: Allocation, until: float = 1000.0) -> tuple[Observation, ...]:
-    """Looks ten seconds apart that saw these arrival rates, the last one just before `until`."""
+def rates(
+    values: Iterable[float], has: Allocation, until: float = 1000.0, every: float = 10.0
+) -> tuple[Observation, ...]:
+    """Looks so many seconds apart that saw these arrival rates, the last one just before `until`."""
     found = list(values)
-    start = until - 10.0 * len(found)
+    start = until - every * len(found)
     return tuple(
-        seen(has, start + 10.0 * number, arrival_rate_rows_per_second=rate) for number, rate in enumerate(found)
+        seen(has, start + every * number, arrival_rate_rows_per_second=rate) for number, rate in enumerate(found)
     )
 
 
@@ -295,6 +298,20 @@ def test_a_strong_fall_is_followed_at_once() -> None:
     request = a_request(on("a", "b"), history=falling)
     assert expected_load(request).is_falling
     assert calibrated().plan(request).target.executors == 1
+
+
+def test_a_trend_may_be_seen_over_less_time() -> None:
+    """In accelerated time, where a fall is over within half a minute, two minutes hardly show it."""
+    falling = rates([*[30.0] * 110, *np.arange(30.0, 10.0, -2.0)], on("a", "b"), every=1.0)
+    request = a_request(on("a", "b"), history=falling)
+    assert -0.1 < expected_load(request).slope < 0.0
+    fast = expected_load(request, trend_seconds=10.0)
+    assert fast.is_falling
+    assert fast.slope == pytest.approx(-2.0, rel=0.1)
+    assert fast.mean < 28.0 < expected_load(request).mean
+    assert plus_options(trend="10s").trend_seconds == 10.0
+    with pytest.raises(ConfigurationError, match="trend"):
+        plus_options(trend=0)
 
 
 def test_in_a_fall_a_size_is_kept_for_a_while() -> None:

@@ -156,6 +156,14 @@ def test_a_batch_of_an_absurd_time_is_no_sample_and_spoils_none(seconds: float) 
     assert evidence["alpha"] == pytest.approx(20.0, rel=0.01)
 
 
+@pytest.mark.parametrize(("every", "samples"), [("10m", 3), ("60s", 3), ("15s", 12)])
+def test_a_shorter_period_takes_its_samples_over_less_time(every: str, samples: int) -> None:
+    """Twelve batches of 5 s: three of the default 20 s, and one each for who decides every 15 s, not every minute."""
+    policy = GesscalePolicy(a_context(), gesscale_options(every_seconds=every))
+    show_maximum(policy, on("a"), 20.0)
+    assert policy._known["operator"].samples.taken == samples
+
+
 @pytest.mark.parametrize(("rows", "samples"), [(97, 2), (96, 0)])
 def test_a_batch_that_lacks_less_than_a_record_of_each_partition_is_full(rows: int, samples: int) -> None:
     """Kafka's source shares a cap out over partitions, and rounds down: four of them may lack three records of 100."""
