@@ -54,12 +54,13 @@ PARTS = (
          ("tests/unit/plan/test_guards.py", "tests/unit/loop/test_cycle_and_runner.py",
           "tests/property/test_limits_property.py")),
     Part("loop", ("loop/cycle.py", "loop/runner.py", "loop/helm.py", "loop/orders.py", "loop/patient_source.py",
-                  "loop/policy_calls.py", "loop/kept_orders.py", "loop/order_checks.py"),
+                  "loop/policy_calls.py", "loop/kept_orders.py", "loop/order_checks.py", "loop/fault_log.py",
+                  "loop/patient_actuator.py", "loop/answer.py"),
          ("tests/unit/loop/test_cycle_and_runner.py", "tests/unit/loop/test_helm.py",
           "tests/unit/loop/test_clock_set.py", "tests/unit/loop/test_patient_source.py",
           "tests/unit/loop/test_loop_log.py", "tests/unit/loop/test_loop_ends.py",
           "tests/unit/loop/test_subscriptions.py", "tests/unit/running/test_resumed_orders.py",
-          "tests/unit/loop/test_looking_back.py")),
+          "tests/unit/loop/test_looking_back.py", "tests/unit/loop/test_patient_actuator.py")),
 )  # fmt: skip
 
 

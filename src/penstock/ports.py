@@ -120,6 +120,24 @@ class RestartingActuator(Actuator, Protocol):
         ...
 
 
+@runtime_checkable
+class AnsweringActuator(Actuator, Protocol):
+    """An actuator that waits for the far side only so long.
+
+    Promises: `request` returns within a second or so, also without an answer. Until that is there, `outstanding` says
+    so, and another request is refused.
+    """
+
+    @property
+    def outstanding(self) -> str | None:
+        """Why nothing can be asked for now, in one line; None: there is an answer to everything."""
+        ...
+
+    def take_answer(self) -> bool:
+        """Whether the last request was answered. Raises, once, the ActuationError that it was answered with."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
     """The registered executors: those that take tasks, and those on their way out."""

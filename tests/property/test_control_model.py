@@ -10,6 +10,7 @@ at the agent changes nothing, takes nothing away and does not keep a lease alive
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -304,7 +305,7 @@ class ControlModel(RuleBasedStateMachine):
 
 
 ControlModel.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("PENSTOCK_CONTROL_SEQUENCES", "60")),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

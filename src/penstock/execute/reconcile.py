@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from penstock.crash_points import crash_point
 from penstock.errors import ActuationError
 from penstock.execute.pause import PauseMeter, RestartPause
-from penstock.ports import Actuator, ProcessState, RestartingActuator
+from penstock.ports import Actuator, AnsweringActuator, ProcessState, RestartingActuator
 from penstock.records import (
     Action,
     Allocation,
@@ -40,6 +40,8 @@ class _Pending:
     run_id: str | None
     """The query's run when the action began: a restart is over when there is another one."""
     pause: RestartPause | None = None
+    fault: str | None = None
+    """What the actuator answered, where that came too late for the pass that asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,15 @@ class Reconciler:
         self._operator = operator
         self._actuator = actuator
         self._restarting = actuator if isinstance(actuator, RestartingActuator) else None
+        self._answering = actuator if isinstance(actuator, AnsweringActuator) else None
         self._limits = limits
         self._deadline_seconds = deadline_seconds
         self._restart_deadline_seconds = restart_deadline_seconds
         self._cores_per_executor = cores_per_executor
         self._planned = planned
         self._requested: Allocation | None = None
+        self._unanswered: Allocation | None = None
+        """What the actuator was asked for, and has not answered yet."""
         self._observed: Allocation | None = None
         self._pending: _Pending | None = None
         self._drains: list[_Drain] = []
@@ -108,6 +113,22 @@ class Reconciler:
         An executor that is lost does not change what the operator is meant to have: `heal` asks for it again.
         """
         return self._observed if self._observed is None or self._planned is None else self._planned
+
+    def hear(self) -> str | None:
+        """Take a late answer. Returns why a pass has to wait for one, in one line; None: it can go on."""
+        if self._answering is None:
+            return None
+        if (why := self._answering.outstanding) is not None:
+            return why
+        asked, self._unanswered = self._unanswered, None
+        if asked is not None:
+            try:
+                self._answering.take_answer()
+                self._requested = asked
+            except ActuationError as fault:
+                if self._pending is not None:
+                    self._pending.fault = str(fault)
+        return None
 
     def sync(self, telemetry: Telemetry, now: float, monotonic: float | None = None) -> list[Outcome]:
         """Take in what is true; returns the actions that have ended, or now only wait for executors to go.
@@ -129,9 +150,11 @@ class Reconciler:
             return [*outcomes, self._fail(now, process.fault)]
         if self._is_reached(pending):
             return [*outcomes, self._reach(pending, telemetry, now)]
-        refused = telemetry.refused
+        refused, why = telemetry.refused, pending.fault
         if refused is not None and refused.request_id == pending.action.request_id:
-            return [*outcomes, self._fail(now, refused.reason)]
+            why = why or refused.reason
+        if why is not None:
+            return [*outcomes, self._fail(now, why)]
         if self._steady >= pending.began + pending.deadline_seconds:
             return [*outcomes, self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
         return outcomes
@@ -157,7 +180,7 @@ class Reconciler:
 
     def let_go(self) -> None:
         """Drop the plan, and what is under way: nothing is healed, and planning goes on from what is observed."""
-        self._planned = self._requested = self._pending = None
+        self._planned = self._requested = self._unanswered = self._pending = None
         self._drains = []
 
     def release(self) -> None:
@@ -210,10 +233,14 @@ class Reconciler:
         crash_point("request-made")
         try:
             self._actuator.request(action)
+            is_answered = self._answering is None or self._answering.take_answer()
         except ActuationError as fault:
             return [self._fail(now, str(fault))]
         crash_point("requested")
-        self._requested = action.target
+        if is_answered:
+            self._requested = action.target
+        else:
+            self._unanswered = action.target
         return []
 
     def _fail(self, now: float, why: str) -> Outcome:

@@ -4,7 +4,8 @@
 from penstock.loop.cycle import Cycle, CycleReport
 from penstock.loop.helm import Helm, PolicyChange
 from penstock.loop.orders import Orders
+from penstock.loop.patient_actuator import PatientActuator
 from penstock.loop.patient_source import PatientSource
 from penstock.loop.runner import Runner
 
-__all__ = ["Cycle", "CycleReport", "Helm", "Orders", "PatientSource", "PolicyChange", "Runner"]
+__all__ = ["Cycle", "CycleReport", "Helm", "Orders", "PatientActuator", "PatientSource", "PolicyChange", "Runner"]

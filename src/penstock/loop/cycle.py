@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.clock import ClockSteps, stopwatch
 from penstock.crash_points import crash_point
-from penstock.errors import ConfigurationError, PolicyError
+from penstock.errors import ActuationError, ConfigurationError, PolicyError
 from penstock.execute import Reconciler
 from penstock.loop.orders import Orders, ordered_decision
 from penstock.loop.patient_source import PatientSource
@@ -161,6 +161,9 @@ class Cycle:
         times: list[StageTime] = []
         self._follow_clock(now, steady)
         crash_point("pass-begun")
+        if (why := self._reconciler.hear()) is not None:
+            # What is true is not known before the answer. And nothing is waited for: the others are to have their turn.
+            raise ActuationError(why, target=self.operator, retryable=True)
         with _timed("collect", now, times):
             telemetry = self._source.collect()
         crash_point("collected")

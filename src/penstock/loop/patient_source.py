@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
 from time import monotonic as system_monotonic
 
 from penstock.errors import MetricSourceError
+from penstock.loop.answer import Answer
 from penstock.ports import MetricSource, SubscribableSource
 from penstock.records import Telemetry
 
@@ -35,12 +35,12 @@ class PatientSource:
         self._source = source
         self._patience = patience_seconds
         self._monotonic = monotonic
-        self._answer: _Answer | None = None
+        self._answer: Answer[Telemetry] | None = None
 
     def begin(self) -> None:
         """Ask, unless an answer is still outstanding: all operators measure at the same time then."""
         if self._answer is None:
-            self._answer = _Answer(self._source, self._monotonic())
+            self._answer = Answer(self._source.collect, "penstock-collect", self._monotonic())
 
     def subscribe(self, metrics: Collection[str], every_seconds: float) -> None:
         """Pass on what is wanted besides, where the source can measure it."""
@@ -65,29 +65,3 @@ class PatientSource:
             raise MetricSourceError(f"its driver has not answered for {waited:.0f} s", target="driver", retryable=True)
         self._answer = None
         return answer.result()
-
-
-class _Answer:
-    """What a source says to one question, once it does."""
-
-    def __init__(self, source: MetricSource, asked_at: float) -> None:
-        self.asked_at = asked_at
-        self.is_there = threading.Event()
-        self._telemetry: Telemetry | None = None
-        self._fault: Exception | None = None
-        threading.Thread(target=self._ask, args=(source,), name="penstock-collect", daemon=True).start()
-
-    def result(self) -> Telemetry:
-        """Return the telemetry, or raise what the source raised."""
-        if self._fault is not None:
-            raise self._fault
-        assert self._telemetry is not None
-        return self._telemetry
-
-    def _ask(self, source: MetricSource) -> None:
-        try:
-            self._telemetry = source.collect()
-        except Exception as fault:  # raised again in the pass that asks for the answer
-            self._fault = fault
-        finally:
-            self.is_there.set()

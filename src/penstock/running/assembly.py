@@ -32,7 +32,7 @@ from penstock.running.driver_addresses import DriverAddresses, driver_addresses,
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.node_cpu import with_node_cpu
 from penstock.running.node_keeper import NodeKeeper
-from penstock.running.operator_actuator import OperatorActuator
+from penstock.running.operator_actuator import OperatorActuator, PatientOperatorActuator
 from penstock.running.operator_job import OperatorJob
 from penstock.running.operator_launcher import OperatorLauncher
 from penstock.running.operator_sizes import jobs_by_size, keep_size, kept_size
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 _FAILED_PASSES = 5
 """After so many passes whose records could not be kept, control goes on without."""
+_LEAVING_SECONDS = 60.0
+"""How long each operator that is left may take to lift its CPU cap: its passes are over, and nobody waits."""
 _EXECUTORS_COME_SECONDS = 90.0
 """How long executors may take to come once their query runs."""
 _PLACING_SECONDS = 300.0
@@ -123,7 +125,7 @@ class Assembly:
         )
         self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
-        self.actuators: dict[str, OperatorActuator] = {}
+        self.actuators: dict[str, PatientOperatorActuator] = {}
 
     def __enter__(self) -> Assembly:
         return self
@@ -184,14 +186,14 @@ class Assembly:
         """Let the pipeline go on without a controller: with every operator started, and no CPU cap."""
         for name, operator in self.operators.items():
             operator.leave(self._clock.monotonic(), partial(self.listener.fault, name))
-        self._open_shares()
+        self._open_shares(_LEAVING_SECONDS)
 
-    def _open_shares(self) -> None:
+    def _open_shares(self, within_seconds: float | None = None) -> None:
         """Lift every CPU cap: what cannot be kept must not leave an operator with the least it ever had."""
         for name, cycle in self.cycles.items():
             cycle.let_go()
             try:
-                self.actuators[name].open_shares()
+                self.actuators[name].open_shares(within_seconds)
             except AdaptorError as fault:  # nobody there: its agent opens them when the lease runs out
                 self.listener.fault(name, f"CPU shares could not be opened: {fault}")
 
@@ -269,8 +271,8 @@ class Assembly:
         )
         self._inputs[settings.name] = self.streams.input_of(settings, job.checkpoint_folder)
         self.operators[settings.name] = operator
-        self.actuators[settings.name] = OperatorActuator(
-            operator, self._settings.resize.patience, self._clock.monotonic
+        self.actuators[settings.name] = PatientOperatorActuator(
+            OperatorActuator(operator, self._settings.resize.patience, self._clock.monotonic)
         )
         if self._resume:
             recall(operator.account, self.store, settings.name)

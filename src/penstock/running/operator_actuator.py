@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from penstock.crash_points import crash_point
 from penstock.errors import ActuationError, ActuationRejectedError
+from penstock.loop import PatientActuator
 from penstock.ports import ProcessState
 from penstock.records import Action
 from penstock.running.running_operator import RunningOperator, State
@@ -76,6 +77,11 @@ class OperatorActuator:
             self._waiting = None
             self._pass_on(action)
 
+    @property
+    def is_rest_due(self) -> bool:
+        """Whether a restarted operator is to be asked for the rest of its allocation now."""
+        return self._waiting is not None and self._operator.state is State.RUNNING
+
     def carry_on(self) -> None:
         """Ask a restarted operator for the rest of its allocation; called while the run is looked after."""
         action, operator = self._waiting, self._operator
@@ -102,3 +108,22 @@ class OperatorActuator:
     def _pass_on(self, action: Action) -> None:
         # The process has one size and knows no other: it is asked for executors and CPU alone.
         self._operator.remote.request(replace(action, target=replace(action.target, size=None)))
+
+
+class PatientOperatorActuator(PatientActuator):
+    """The same, waited for only so long (a `ports.RestartingActuator` and `ports.AnsweringActuator`): what the passes
+    of all operators ask."""
+
+    def __init__(self, actuator: OperatorActuator, *, patience_seconds: float = 1.0) -> None:
+        super().__init__(actuator, patience_seconds=patience_seconds)
+        self._of_operator = actuator
+
+    @property
+    def process(self) -> ProcessState:
+        """The operator's process."""
+        return self._of_operator.process
+
+    def carry_on(self) -> None:
+        """Ask a restarted operator for the rest of its allocation; called while the run is looked after."""
+        if self._of_operator.is_rest_due:
+            self.attempt(self._of_operator.carry_on)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from penstock.crash_points import crash_point
 from penstock.errors import ActuationError, ClusterError
 from penstock.execute.pause import PauseMeter
 from penstock.loop import CycleReport
+from penstock.loop.answer import Answer
 from penstock.ports import ProcessState
 from penstock.records import ExecutorSize
 from penstock.running.back_off import BackOff
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 END_SECONDS = 30.0
 """How long a process may take to end once its query has."""
+_PATIENCE_SECONDS = 1.0
+"""How long an agent is waited for that is asked whether it is there; other operators have their passes meanwhile."""
 _STOPPED: dict[int | None, str] = {
     ENDED_AT_BORDER: "at a batch border",
     ENDED_IN_BATCH: "in a batch, which was run again",
@@ -111,6 +115,10 @@ class RunningOperator:
         self._restart_fault: str | None = None
         self._pause_meter = PauseMeter()
         self._is_pause_due = False
+        self._beat: Answer[None] | None = None
+        """Whether its agent is there; None: it was not asked, or has answered."""
+        self._changing = threading.RLock()
+        """Its process is looked after in one thread, and asked to end in another, which an agent may keep waiting."""
 
     @property
     def name(self) -> str:
@@ -141,6 +149,7 @@ class RunningOperator:
             self._child = self._launcher.start(self.job)
         else:
             self._child, self.job = adopted
+        self._beat = None  # that of a process before says nothing about this one
         self.state, self._deadline = State.STARTING, now + self._back_off.start_seconds
         self.starts += 1
 
@@ -154,18 +163,17 @@ class RunningOperator:
         """
         assert self._child is not None
         self._raise_if_ended(self._child)
-        try:
-            self.remote.beat()
-        except ActuationError:
-            if now > self._deadline:
-                raise ClusterError(
-                    f"operator {self.name} did not start within {self._back_off.start_seconds:.0f} s "
-                    f"(restarts.start_within); the end of {self._child.log}:\n{self._child.tail()}",
-                    target=self.name,
-                ) from None
-            return False
-        self.state, self.is_held = State.RUNNING, True
-        return True
+        has_answered = self._has_answered()
+        if has_answered:
+            self.state, self.is_held = State.RUNNING, True
+            return True
+        if has_answered is False and now > self._deadline:
+            raise ClusterError(
+                f"operator {self.name} did not start within {self._back_off.start_seconds:.0f} s "
+                f"(restarts.start_within); the end of {self._child.log}:\n{self._child.tail()}",
+                target=self.name,
+            )
+        return False
 
     def is_up_again(self, now: float, say: Callable[[str], None]) -> bool:
         """As `is_ready`, where a run goes on: it ran before, so a process that ends early is started again.
@@ -200,11 +208,19 @@ class RunningOperator:
             The process cannot be reached; it goes on as it is.
         """
         crash_point("resize-begun")
+        asked = self._child
         self.remote.stop_at_border(patience_seconds)
         crash_point("border-stop-asked")
-        self.state, self._next_job = State.STOPPING, self.jobs[size]
-        self._restart_fault = None
-        self._deadline = now + patience_seconds + END_SECONDS
+        with self._changing:
+            if self._child is not asked or self.state not in (State.RUNNING, State.STARTING):
+                raise ActuationError(
+                    f"{self.name} ended while it was asked to, and is started again as it was",
+                    target=self.name,
+                    retryable=True,
+                )
+            self.state, self._next_job = State.STOPPING, self.jobs[size]
+            self._restart_fault = None
+            self._deadline = now + patience_seconds + END_SECONDS
 
     def will_have(self, size: ExecutorSize | None) -> bool:
         """Whether it is being stopped to be started with this size."""
@@ -232,26 +248,8 @@ class RunningOperator:
         ended
             Why its query has ended, where the process may still be there to report it; empty: nobody knows.
         """
-        assert self._child is not None
-        if self.state is State.STOPPING:
-            if self._child.poll() is not None or now >= self._deadline:
-                self._start_resized(now, say)
-        elif self.state is State.DOWN and now >= self._start_at:
-            if self._start_or_wait(now, say):
-                self.restarts += 1
-                say(f"started again from its checkpoint (restart {self.restarts})")
-        elif self.state is State.STARTING:
-            try:
-                if self.is_ready(now):
-                    self._job_before = None
-                    say("runs again")
-            except ClusterError as fault:
-                if self._job_before is None:
-                    self._note_death(now, self._launcher.last_words(), say, unexplained=str(fault).splitlines()[0])
-                else:
-                    self._start_as_before(now, str(fault), say)
-        elif self.state is State.RUNNING and (ended is not None or self._child.poll() is not None):
-            self._note_death(now, ended or self._launcher.last_words(), say)
+        with self._changing:
+            self._look_after(now, say, ended)
 
     def failure(self) -> ClusterError:
         """Why it is given up, with the end of its log."""
@@ -277,10 +275,11 @@ class RunningOperator:
 
     def leave(self, now: float, say: Callable[[str], None]) -> None:
         """See that its process runs before this controller goes: nobody will start it again then."""
-        if self.state is State.STOPPING:
-            self._start_resized(now, say)
-        elif self.state is State.DOWN:
-            self._start_or_wait(now, say)
+        with self._changing:
+            if self.state is State.STOPPING:
+                self._start_resized(now, say)
+            elif self.state is State.DOWN:
+                self._start_or_wait(now, say)
 
     def close(self, *, is_left: bool = False) -> None:
         """Let go of it; a process that would outlive Penstock is ended, unless this controller never held it.
@@ -290,6 +289,44 @@ class RunningOperator:
         self.remote.close()
         if self.is_held and not is_left and isinstance(self._child, DetachedProcess):
             self._child.stop()
+
+    def _look_after(self, now: float, say: Callable[[str], None], ended: str | None) -> None:
+        assert self._child is not None
+        if self.state is State.STOPPING:
+            if self._child.poll() is not None or now >= self._deadline:
+                self._start_resized(now, say)
+        elif self.state is State.DOWN and now >= self._start_at:
+            if self._start_or_wait(now, say):
+                self.restarts += 1
+                say(f"started again from its checkpoint (restart {self.restarts})")
+        elif self.state is State.STARTING:
+            try:
+                if self.is_ready(now):
+                    self._job_before = None
+                    say("runs again")
+            except ClusterError as fault:
+                if self._job_before is None:
+                    self._note_death(now, self._launcher.last_words(), say, unexplained=str(fault).splitlines()[0])
+                else:
+                    self._start_as_before(now, str(fault), say)
+        elif self.state is State.RUNNING and (ended is not None or self._child.poll() is not None):
+            self._note_death(now, ended or self._launcher.last_words(), say)
+
+    def _has_answered(self) -> bool | None:
+        """Whether its agent is there; None: it has not said, and whoever asks it gives it up in the end.
+
+        One that hangs is waited for once, and then left to answer when it does.
+        """
+        is_asked = self._beat is not None
+        beat = self._beat = self._beat or Answer(self.remote.beat, "penstock-is-ready")
+        if not beat.is_there.wait(0.0 if is_asked else _PATIENCE_SECONDS):
+            return None
+        self._beat = None
+        try:
+            beat.result()
+        except ActuationError:
+            return False
+        return True
 
     def _start_resized(self, now: float, say: Callable[[str], None]) -> None:
         assert self._child is not None

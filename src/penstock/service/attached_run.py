@@ -22,6 +22,7 @@ from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
 from penstock.loop.kept_orders import first_state, kept_state
+from penstock.loop.patient_actuator import PatientActuator
 from penstock.loop.patient_source import PatientSource
 from penstock.ports import KnowledgeStore, Policy
 from penstock.records import ExecutorShare
@@ -80,6 +81,7 @@ class AttachedRun:
             )
             for operator in attached.operators
         }
+        self._actuators = {operator: PatientActuator(far) for operator, far in self._far.items()}
         self._all_there = AllThere(self._far)
         self.cycles: dict[str, Cycle] = {}
         self._failed = self._missed = 0
@@ -114,7 +116,7 @@ class AttachedRun:
                     attached.loop_settings(operator),
                     policy=policy,
                     source=PatientSource(far),
-                    actuator=far,
+                    actuator=self._actuators[operator],
                     arrival_times=far.arrivals,
                     store=kept,
                     path=far.path,
@@ -190,7 +192,7 @@ class AttachedRun:
         for operator, cycle in self.cycles.items():
             cycle.let_go()
             try:
-                self._far[operator].remote.open_shares()
+                self._actuators[operator].open_shares()
             except AdaptorError as fault:  # the agent's lease opens them
                 _LOG.warning("%s: CPU shares of %s were not opened: %s", self.attached.name, operator, fault)
 

@@ -111,6 +111,10 @@ class FarOperator:
         """Request the allocation in `action`."""
         self.remote.request(action)
 
+    def open_shares(self) -> None:
+        """Lift the CPU cap and leave the executors as they are."""
+        self.remote.open_shares()
+
     def release(self) -> None:
         """Put everything back as it was."""
         self.remote.release()

@@ -86,7 +86,7 @@ def test_a_run_whose_store_is_lost_lifts_its_caps(tmp_path: Path, monkeypatch: p
         a_run(), tmp_path, listener=listener, clock=VirtualClock(), stop=threading.Event(), resume=False, policy=None
     ) as parts:
         parts.cycles["a"] = cast("Any", SimpleNamespace(let_go=lambda: done.append("let go")))
-        parts.actuators["a"] = cast("Any", SimpleNamespace(open_shares=lambda: done.append("opened")))
+        parts.actuators["a"] = cast("Any", SimpleNamespace(open_shares=lambda _: done.append("opened")))
         (report,) = synthetic_reports(1)
         parts.store.add_observation(report.observation)
         FailingStore.is_full = True

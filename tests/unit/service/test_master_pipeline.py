@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.server import HeardFence
 from penstock.adaptors.agent.wire import Accepted, Refusal
 from penstock.evaluation.run_reading import read_history
+from penstock.service.agent_connection import RequestChannel
 from penstock.service.desk import PipelineDesk
 from penstock.service.picture import pipeline_view
 
@@ -40,9 +42,9 @@ class Pipeline:
         self._stage, self._heard = stage, HeardFence()
         self.done: dict[str, list[dict[str, Any]]] = {name: [] for name in OPERATORS}
 
-    def bring(self, operator: str) -> MasterLink:
-        """Connect the agent of an operator."""
-        query = ToyQuery(operator, self.done[operator].append)
+    def bring(self, operator: str, write: Callable[[dict[str, Any]], None] | None = None) -> MasterLink:
+        """Connect the agent of an operator; `write` takes down what is done to it."""
+        query = ToyQuery(operator, write or self.done[operator].append)
         settings = pipeline_settings("logs", OPERATORS)
         agent, link = start(query, self._stage.address, settings=settings, pipeline="logs", heard=self._heard)
         self._stage.ends.callback(agent.close)
@@ -89,6 +91,36 @@ def test_operators_may_come_one_after_the_other_and_one_that_is_away_holds_the_o
 
     logs.bring("matcher")
     until(lambda: len(logs.done["parser"]) > before, "scaling when it is back")
+
+
+def test_an_operator_that_hangs_while_it_is_asked_does_not_hold_up_the_passes_of_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are looked at meanwhile; the request is made once, and what follows comes when it was answered."""
+    # Whoever waited for the answer would wait for longer than this test.
+    monkeypatch.setattr(RequestChannel.__init__, "__kwdefaults__", {"timeout_seconds": 600.0})
+    logs, gate, asked = Pipeline(stage), threading.Event(), list[dict[str, Any]]()
+    stage.ends.callback(gate.set)
+
+    def hang(done: dict[str, Any]) -> None:
+        asked.append(done)
+        gate.wait()
+
+    logs.bring("parser", hang)
+    logs.bring("matcher")
+    until(lambda: bool(asked), "a request")
+    store = stage.stores.open_readonly("logs")
+    stage.ends.callback(store.close)
+
+    def looks() -> int:
+        return len(store.observations("matcher", limit=10_000))
+
+    before = looks()
+    until(lambda: looks() >= before + 10, "a look at the other one")
+    assert len(asked) == 1
+    assert "has not answered the last request" in logs.why("matcher")
+    gate.set()
+    until(lambda: len(asked) >= 2, "control of the one that hung")
 
 
 def test_the_loop_ends_when_the_last_agent_has_taken_leave(stage: Stage) -> None:
