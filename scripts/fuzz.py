@@ -36,7 +36,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("tests.property.test_fuzzed_inputs", "tests.property.test_fuzzed_answers")
-INSTRUMENTED = ["penstock", "yaml"]
+INSTRUMENTED = ["penstock", "pika", "yaml"]
 SLOW_SECONDS = 60.0
 MOST_GROWTH_MB = 512
 MOST_FINDINGS = 20
