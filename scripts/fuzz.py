@@ -3,6 +3,7 @@
 
     pip install atheris            # optional: it looks which inputs reach new code, and changes those
     python scripts/fuzz.py --seconds 3600 --jobs 2 --folder build/fuzz
+    python scripts/fuzz.py --seconds 600 --only amqp --only offsets     # these alone
 
 The readers are the tests of `tests/property/test_fuzzed_*.py`; what they assert has to hold. Each runs in a process of
 its own, for so many seconds of processor time. With Atheris (https://github.com/google/atheris) the bytes that
@@ -36,7 +37,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("tests.property.test_fuzzed_inputs", "tests.property.test_fuzzed_answers")
-INSTRUMENTED = ["penstock", "yaml"]
+INSTRUMENTED = ["penstock", "pika", "yaml"]
 SLOW_SECONDS = 60.0
 MOST_GROWTH_MB = 512
 MOST_FINDINGS = 20
@@ -301,16 +302,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="of processor time for each reader")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="readers at a time")
-    parser.add_argument("--only", help="readers whose name contains this")
+    parser.add_argument("--only", action="append", default=[], metavar="PART",
+                        help="readers whose name contains this; may be given several times")  # fmt: skip
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz", help="for counts and findings")
     parser.add_argument("--reader", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     if arguments.reader:
         run_reader(arguments.reader, arguments.folder, arguments.seconds)
-    names = [name for name in readers() if not arguments.only or arguments.only in name]
-    if not names:
-        parser.error(f"--only: no reader's name contains {arguments.only!r}; there are {', '.join(readers())}")
+    known = list(readers())
+    for part in arguments.only:
+        if not any(part in name for name in known):
+            parser.error(f"--only: no reader's name contains {part!r}; there are {', '.join(known)}")
+    names = [name for name in known if not arguments.only or any(part in name for part in arguments.only)]
     return run_all(names, arguments)
 
 

@@ -2,7 +2,7 @@
 """Whatever comes from outside, only Penstock's own errors come out, and an answer comes at once.
 
 Bytes and structures go into everything that reads what others wrote: the agent's protocol and its client, offsets and
-progress reports, settings files, traces, arrival processes, AMQP messages.
+progress reports, settings files, traces, arrival processes, AMQP messages and frames.
 """
 
 from __future__ import annotations
@@ -376,3 +376,105 @@ def test_amqp_messages(headers: dict[str, Any] | None, timestamp: Any, message_i
     deliver = pika.spec.Basic.Deliver(routing_key="q", delivery_tag=1)
     rows = as_batch([Message.of(deliver, properties, body)], 0, [None])
     assert rows.column("body").to_pylist() == [body]
+
+
+table_values = st.sampled_from((b"T", b"d", b"f", b"D", b"A", b"F", b"S", b"x", b"V", b"l", b"?")).flatmap(
+    lambda kind: st.builds(lambda rest: kind + rest, st.sampled_from((b"\0" * 8, b"\xff" * 8)) | st.binary(max_size=12))
+)
+tables = st.lists(st.builds(lambda name, value: bytes([len(name)]) + name + value,
+                            st.sampled_from((b"penstock-sequence", b"penstock-due-us", b"a")) | st.binary(max_size=4),
+                            table_values), max_size=4).map(b"".join)  # fmt: skip
+properties = st.binary(max_size=60) | st.builds(
+    lambda flags, table, lie, rest: flags.to_bytes(2, "big") + (len(table) + lie).to_bytes(4, "big") + table + rest,
+    st.sampled_from((0x2000, 0x2080, 0x2040, 0xFFFC)) | st.integers(0, 2**16 - 1),
+    tables,
+    st.sampled_from((0, 0, 0, 1, 100)),
+    st.binary(max_size=20),
+)
+
+
+def amqp_frame(kind: int, payload: bytes, end: int) -> bytes:
+    """A frame of channel 1."""
+    return bytes([kind, 0, 1]) + len(payload).to_bytes(4, "big") + payload + bytes([end])
+
+
+delivered = st.builds(
+    lambda tag, key: b"\0\x3c\0\x3c\x01c" + tag.to_bytes(8, "big") + b"\0\0" + bytes([len(key)]) + key,
+    st.integers(0, 2**64 - 1),
+    st.binary(max_size=5),
+)
+ends = st.just(0xCE) | st.integers(0, 255)
+amqp_messages = st.builds(
+    lambda deliver, found, body, lie: amqp_frame(1, deliver, 0xCE)
+    + amqp_frame(2, b"\0\x3c\0\0" + (len(body) + lie).to_bytes(8, "big") + found, 0xCE)
+    + amqp_frame(3, body, 0xCE),
+    delivered, properties, st.binary(min_size=1, max_size=20), st.sampled_from((0, 0, 0, 5)),
+)  # fmt: skip
+amqp_frames = st.builds(
+    amqp_frame,
+    st.sampled_from((1, 2, 3, 8)) | st.integers(0, 255),
+    st.binary(max_size=60) | delivered | st.builds(lambda found: b"\0\x3c" + bytes(10) + found, properties),
+    ends,
+)
+
+
+@quick
+@given(st.lists(amqp_messages | amqp_frames | st.binary(max_size=30), max_size=4).map(b"".join), st.integers(1, 200))
+def test_amqp_frames(received: bytes, piece: int) -> None:
+    """Bytes from a server are frames or an error of pika's protocol, which a connection ends with and we explain; what
+    comes of them as a message becomes a row, and so it is taken, whatever its headers are."""
+    pytest.importorskip("pika", reason="needs the extra [rabbitmq]")
+    from pika import exceptions, frame
+    from pika.channel import ContentFrameAssembler
+
+    from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+    from penstock.adaptors.rabbitmq.message import Message, as_batch
+    from penstock.adaptors.rabbitmq.poison_file import PoisonFile
+    from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+    from penstock.adaptors.rabbitmq.tolerant_frames import TolerantConnection
+
+    nobody = RabbitMQConnection("amqp://127.0.0.1:1/")
+    tap, messages = QueueTap(nobody, "q"), ContentFrameAssembler()
+    taken = list[Message]()
+
+    class Ear(TolerantConnection):
+        """What reads of a connection, without a socket, with a channel that takes messages."""
+
+        def __init__(self) -> None:
+            self._frame_buffer = b""
+            self.bytes_received = self.frames_received = 0
+            self._awaited: type = frame.Method
+
+        def _process_frame(self, found: Any) -> None:
+            if isinstance(found, frame.Method) and found.method.NAME != "Basic.Deliver":
+                return
+            if not isinstance(found, (frame.Method, frame.Header, frame.Body)):
+                return
+            if not isinstance(found, self._awaited):
+                raise exceptions.UnexpectedFrameError(found)
+            whole = messages.process(found)
+            self._awaited = frame.Body if isinstance(found, (frame.Header, frame.Body)) else frame.Header
+            if whole is not None:
+                self._awaited = frame.Method
+                method, header, body = whole
+                tap._on_message(None, method.method, header.properties, body)
+                # A server counts the deliveries of a channel from 1: none comes as far as this.
+                if method.method.delivery_tag < 2**63:
+                    taken.append(Message.of(method.method, header.properties, body))
+
+    ear = Ear()
+    try:
+        with nobody.explained():
+            for begin in range(0, len(received), piece):
+                ear._on_data_available(received[begin : begin + piece])
+                assert len(ear._frame_buffer) <= len(received)
+    except AdaptorError as fault:
+        if not (fault.retryable and isinstance(fault.__cause__, exceptions.ProtocolSyntaxError)):
+            raise
+    rows = as_batch(taken, 0, [None] * len(taken))
+    assert rows.column("body").to_pylist() == [message.body for message in taken]
+    file = PoisonFile(folder() / "poison.jsonl")
+    file.path.unlink(missing_ok=True)
+    for message in taken:
+        file.add(message)
+    tap.take()

@@ -67,3 +67,19 @@ def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "stopped" in output
+
+
+def test_several_readers_are_chosen_by_parts_of_their_names(tmp_path: Path) -> None:
+    """Those that a part is in are tried, once each. A part that is in no name is refused, with the names."""
+    command = with_toy_reader(tmp_path, "pass")
+    module = tmp_path / "toy_reader.py"
+    given = "@settings(max_examples=5, deadline=None)\n@given(st.integers())\n"
+    others = [f"\n\n{given}def test_{name}(number):\n    pass\n" for name in ("letters", "lists")]
+    module.write_text(module.read_text() + "".join(others))
+    command += ["--seconds", "0.1", "--only", "num", "--only", "letter", "--only", "bers"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["numbers", "letters"]
+    refused = subprocess.run([*command, "--only", "nobody"], check=False, capture_output=True, text=True, timeout=120)
+    assert refused.returncode == 2
+    assert "'nobody'; there are numbers, letters, lists" in refused.stderr

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _EXAMPLE_URL = "amqp://user:password@host:5672/"
 _NOT_FOUND, _ACCESS_REFUSED, _IN_USE, _PRECONDITION = 404, 403, 405, 406
+NOT_AMQP = "not AMQP 0-9-1"
+"""Begins what is said of bytes that are no frame."""
 _MISSING_OBJECT = re.compile(r"no (queue|exchange) '([^']*)'")
 
 
@@ -87,8 +89,12 @@ class RabbitMQConnection:
         """
         import pika
 
+        from penstock.adaptors.rabbitmq.tolerant_frames import TolerantConnection
+
         with self.explained():
-            return pika.BlockingConnection(self.parameters())
+            # The argument has no public name: in place of this class, a header that pika cannot read would end each
+            # connection on which its message is delivered.
+            return pika.BlockingConnection(self.parameters(), _impl_class=TolerantConnection)
 
     def check(self) -> None:
         """Connect once and disconnect. Raises as `open` does."""
@@ -143,9 +149,11 @@ class RabbitMQConnection:
             is_late = "timed out" in fault.reply_text
             raise self._error(_channel_words(fault.reply_code, fault.reply_text), retryable=is_late) from fault
         except (exceptions.AMQPError, OSError) as fault:
-            raise self._error(
-                f"cannot be reached ({_text(fault)}); is it running, and is the address right?", retryable=True
-            ) from fault
+            text = _text(fault)
+            words = f"cannot be reached ({text}); is it running, and is the address right?"
+            if NOT_AMQP in text:
+                words = f"sends what cannot be read ({text}); is it RabbitMQ, and is nothing between that changes it?"
+            raise self._error(words, retryable=True) from fault
 
     def _error(self, words: str, *, retryable: bool = False) -> AdaptorError:
         return AdaptorError(f"RabbitMQ at {self.address} {words}", target="RabbitMQ", retryable=retryable)

@@ -80,19 +80,28 @@ class Message:
             f"{DUE_HEADER} {due}": (due, due_us),
             f"{SEQUENCE_HEADER} {sequence}": (sequence, number),
         }
-        unreadable = tuple(name for name, (given, read) in found.items() if given is not None and read is None)
+        unreadable = [name for name, (given, read) in found.items() if given is not None and read is None]
+        # pika gives short strings that are not UTF-8 as bytes, which no row takes.
+        routing_key, message_id = method.routing_key or "", properties.message_id
+        if isinstance(routing_key, bytes):
+            unreadable.append(f"routing key {routing_key!r} (UTF-8 is expected)")
+            routing_key = routing_key.decode(errors="replace")
+        if isinstance(message_id, bytes):
+            unreadable.append(f"message_id {message_id!r} (UTF-8 is expected)")
+            message_id = None
         return cls(
             body=body,
-            routing_key=method.routing_key or "",
+            routing_key=routing_key,
             delivery_tag=method.delivery_tag or 0,
             redelivered=bool(method.redelivered),
-            message_id=properties.message_id,
+            message_id=message_id,
             producer=producer if isinstance(producer, str) else None,
             sequence=number,
             published_us=due_us if due_us is not None else stamp_us,
             arrival_us=time.time_ns() // 1000,
             due_us=due_us,
-            unreadable=unreadable,
+            # Headers that our connections have left out (`tolerant_frames`).
+            unreadable=(*unreadable, *getattr(properties, "unreadable", ())),
         )
 
     @property

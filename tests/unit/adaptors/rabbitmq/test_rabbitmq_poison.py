@@ -37,6 +37,7 @@ DELIVERED = Basic.Deliver(routing_key="k", delivery_tag=7)
         BasicProperties(headers={DUE_HEADER: 2**62}),
         BasicProperties(headers={DUE_HEADER: -5}),
         BasicProperties(headers={PRODUCER_HEADER: "p", SEQUENCE_HEADER: 2**63}),
+        BasicProperties(message_id="été".encode("latin-1")),  # pika gives what is not UTF-8 as bytes
     ],
 )
 def test_a_property_beyond_all_rows_is_left_out(tmp_path: Path, properties: BasicProperties) -> None:
@@ -47,8 +48,16 @@ def test_a_property_beyond_all_rows_is_left_out(tmp_path: Path, properties: Basi
     spool.append([message])
     (row,) = [row for batch in read(spool.find(0, 1)) for row in batch.to_pylist()]
     spool.close()
-    assert (row["body"], row["published"], row["sequence"]) == (b"body", None, None)
+    assert (row["body"], row["published"], row["sequence"], row["message_id"]) == (b"body", None, None, None)
     assert len(message.unreadable) == 1
+
+
+def test_a_routing_key_that_is_no_text_is_read_as_far_as_it_is(tmp_path: Path) -> None:
+    """Rows and the file of what is set aside hold text."""
+    message = Message.of(Basic.Deliver(routing_key=b"a.\xe9", delivery_tag=7), BasicProperties(), b"body")
+    assert (message.routing_key, len(message.unreadable)) == ("a.\ufffd", 1)
+    PoisonFile(tmp_path / "poison.jsonl").add(message)
+    assert json.loads((tmp_path / "poison.jsonl").read_text())["routing_key"] == "a.\ufffd"
 
 
 def test_a_good_message_has_nothing_unreadable() -> None:
