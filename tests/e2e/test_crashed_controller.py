@@ -7,10 +7,12 @@ other.
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.crash_points import VARIABLE
+from penstock.evaluation.source_version import source_version
 from penstock.records import Action, Observation
 
 pytestmark = [
@@ -113,7 +116,17 @@ def check_actions(run_folder: Path, taken_over_at: float) -> None:
     wrong = history.wrong_allocations(taken_over_at)
     assert not wrong, "\n".join(wrong)
     last = [action for action, _ in history.carried_out() if action.at >= taken_over_at]
-    print(f"changes: {history.changes()}; carried out by the last controller: {len(last)}", flush=True)
+    print(
+        json.dumps(
+            {
+                "date": datetime.now(UTC).date().isoformat(),
+                **source_version(),
+                "changes": history.changes(),
+                "carried_out_by_the_last_controller": len(last),
+            }
+        ),
+        flush=True,
+    )
 
 
 def _is_observed(action: Action, seen: Observation) -> bool:
