@@ -89,11 +89,18 @@ class ControlHistory:
         """What is wrong with what operators had, under the controller that took over at an instant.
 
         What was carried out is there when it is said to be, with executors, CPU share and size, and until the next
-        change is asked for. The last that was asked for has not failed, and nothing has taken its place.
+        change is asked for. It is known what became of all but the last; the last has not failed, and nothing has taken
+        its place.
         """
         wrong = self._not_as_said()
+        ended = {outcome.request_id for outcome in self.outcomes}
         for operator in dict.fromkeys(action.operator for action in self.actions):
             actions = [action for action in self.actions if action.operator == operator and action.at >= since]
+            wrong += [
+                f"{operator}: nobody has said what became of {action.target}"
+                for action in actions[:-1]
+                if action.request_id not in ended
+            ]
             wrong += [
                 f"{operator}: the last action, {action.target}, {outcome.status}: {outcome.detail}"
                 for action in actions[-1:]

@@ -155,6 +155,13 @@ def test_a_last_action_that_was_not_carried_out_is_named(status: OutcomeStatus) 
     assert why == f"number: the last action, {TOP}, {status}: so it was"
 
 
+def test_an_action_that_nobody_speaks_of_again_is_named() -> None:
+    """The last one may have been under way when the run ended; those before it have come to an end."""
+    assert replace(GOOD, outcomes=GOOD.outcomes[:2]).wrong_allocations(TAKEN_OVER) == []
+    [why] = replace(GOOD, outcomes=GOOD.outcomes[2:]).wrong_allocations(TAKEN_OVER)
+    assert why == f"number: nobody has said what became of {LEAST}"
+
+
 def test_what_a_controller_left_that_died_is_not_the_next_ones_fault() -> None:
     """Its caps are lifted, and what it has asked for may not come any more."""
     assert GOOD.wrong_allocations(since=200.0) == []
