@@ -19,7 +19,7 @@ def analyse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataS
     """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then analyse it."""
     from penstock.apps.log_analysis import log_analysis
 
-    costly, others = _costly(stream, options)
+    costly, others = made_costly(stream, options)
     return log_analysis(costly, others)
 
 
@@ -35,12 +35,12 @@ def parse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataFra
     """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then parse it."""
     from penstock.apps.log_analysis import parser
 
-    costly, others = _costly(stream, options)
+    costly, others = made_costly(stream, options)
     return parser(costly, others)
 
 
-def _costly(stream: DataFrame, options: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
-    """The stream whose lines cost so much, and the other options."""
+def made_costly(stream: DataFrame, options: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
+    """The stream whose lines, or records, cost so much, and the other options."""
     others = dict(options)
     seconds = float(others.pop("milliseconds")) / 1000.0
 

@@ -7,12 +7,16 @@ other.
 
 from __future__ import annotations
 
+import json
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.e2e.control_history import ControlHistory
 from tests.e2e.crash_scenarios import CHAINS, Scenario, drivers_of
 from tests.e2e.live_run import LiveRun, capped_groups
 from tests.e2e.test_outliving import ended_with_the_test, operators_of
@@ -21,8 +25,8 @@ from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.crash_points import VARIABLE
-from penstock.knowledge.sqlite import SqliteStore
-from penstock.records import Action
+from penstock.evaluation.source_version import source_version
+from penstock.records import Action, Observation
 
 pytestmark = [
     pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.timeout(3600),
@@ -76,6 +80,7 @@ def crash_and_resume(
                 run.wait_for("no cap is left without a controller", lambda: not capped_groups(run), while_running=False)
             assert all(count == 1 for count in drivers_of(run_folder).values()), f"two drivers after {crash}"
             print(f"died at {crash}", flush=True)
+        taken_over_at = time.time()
         with LiveRun(run_folder, spec, "--resume") as last:
             seen_most: Counter[str] = Counter()
 
@@ -93,27 +98,37 @@ def crash_and_resume(
         restarts = sum(one["restarts"] for one in result["operators"].values()) - output.count(GIVEN_UP)
         assert restarts <= scenario.most_restarts, output
         scenario.check(last, scenario.records)
-        check_actions(run_folder)
+        check_actions(run_folder, taken_over_at)
         assert not capped_groups(last)
 
 
-def check_actions(run_folder: Path) -> None:
-    """No decision was carried out twice, every action has its decision, and what was observed follows the last one."""
-    store = SqliteStore.open_readonly(run_folder / "knowledge.sqlite")
-    try:
-        actions, decisions = store.actions(limit=100_000), store.decisions(limit=100_000, changes_only=True)
-        seen = store.observations(limit=100_000)
-    finally:
-        store.close()
+def check_actions(run_folder: Path, taken_over_at: float) -> None:
+    """No decision was carried out twice, every action has its decision, and what was carried out was there, with
+    executors, CPU share and size: under the last controller until the next change."""
+    history = ControlHistory.read(run_folder)
+    actions = history.actions
     carried_out = Counter(action.decision_id for action in actions if action.decision_id is not None)
     assert max(carried_out.values(), default=1) == 1, "a decision was carried out twice"
-    assert carried_out.keys() <= {decision.decision_id for decision in decisions}, "an action without its decision"
+    assert carried_out.keys() <= {decision.decision_id for decision in history.decisions}, "an action has no decision"
     assert len({action.request_id for action in actions}) == len(actions)
-    reached = [action for action in actions if any(_is_observed(action, o.at, o.cluster.observed) for o in seen)]
+    reached = [action for action in actions if any(_is_observed(action, o) for o in history.observations)]
     assert not actions or reached, "nothing that was asked for was ever observed"
+    wrong = history.wrong_allocations(taken_over_at)
+    assert not wrong, "\n".join(wrong)
+    last = [action for action, _ in history.carried_out() if action.at >= taken_over_at]
+    print(
+        json.dumps(
+            {
+                "date": datetime.now(UTC).date().isoformat(),
+                **source_version(),
+                "changes": history.changes(),
+                "carried_out_by_the_last_controller": len(last),
+            }
+        ),
+        flush=True,
+    )
 
 
-def _is_observed(action: Action, at: float, observed: object) -> bool:
-    from penstock.records import Allocation
-
-    return at >= action.at and isinstance(observed, Allocation) and observed.satisfies(action.target)
+def _is_observed(action: Action, seen: Observation) -> bool:
+    found = seen.cluster.observed
+    return seen.at >= action.at and found is not None and found.satisfies(action.target)

@@ -10,17 +10,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was sent: the numbers from 0 to `records`, at a constant rate from `epoch` on."""
+    """What was sent: the numbers from 0 to `records`, from `epoch` on."""
 
     records: int
     keys: int
-    rate: float
+    steps: tuple[tuple[float, float], ...]
+    """Seconds, and records a second, one after the other."""
     epoch: float
     seed: int
 
     def due_at(self, number: int) -> float:
         """When a number was to be sent, in seconds since 1970."""
-        return self.epoch + number / self.rate
+        at, before = self.epoch, 0.0
+        for seconds, rate in self.steps:
+            if number < before + seconds * rate:
+                return at + (number - before) / rate
+            at, before = at + seconds, before + seconds * rate
+        return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,9 @@ class History:
             except json.JSONDecodeError:
                 if place < len(others) - 1:
                     raise
-        return cls(Load(**json.loads(first)), tuple(faults))
+        load = json.loads(first)
+        steps = tuple((seconds, rate) for seconds, rate in load.pop("steps"))
+        return cls(Load(steps=steps, **load), tuple(faults))
 
     def around(self, instant: float, slack_seconds: float) -> tuple[Fault, ...]:
         """The faults that were in force at an instant, or within so many seconds of it."""

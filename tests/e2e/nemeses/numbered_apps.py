@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-def number(stream: DataFrame, _options: Mapping[str, str]) -> DataFrame:
-    """The number that the producer gave a record, and the record's place in the topic of arrivals."""
-    return stream.selectExpr(
+def number(stream: DataFrame, options: Mapping[str, str]) -> DataFrame:
+    """The number that the producer gave a record, and the record's place in the topic of arrivals.
+
+    Each takes `milliseconds` of CPU, where these are not 0.
+    """
+    from tests.costly_lines import made_costly
+
+    numbered = stream.selectExpr(
         "cast(key as bigint) as index", "cast(partition as bigint) as partition", "cast(offset as bigint) as place"
     )
+    return numbered if float(options["milliseconds"]) == 0.0 else made_costly(numbered, options)[0]
 
 
 def keep_places(stream: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:

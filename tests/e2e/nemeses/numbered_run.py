@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import time
@@ -25,6 +26,9 @@ from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 KEYS = 97
 TRIGGER_SECONDS = 2.0
+POLICY, OPERATORS = "mead", ("number", "keeper", "counter")
+WAVE_SECONDS = 60.0
+"""How long a calm or a rush lasts: twice as long as MEAD looks back."""
 _NO_BROKER = ("Kafka: no broker answers", "cannot be reached (Failed to get metadata")
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Executors are killed before the better compiler has paid for itself."""
@@ -62,15 +66,57 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
             yield Surroundings(cluster, broker, network)
 
 
-def settings(around: Surroundings, records: int, rate: float, most_in_batch: int) -> dict[str, Any]:
-    """Number, keep and count the records, under MEAD, so many in a batch at most."""
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What is sent to a run, and what it costs there.
+
+    Attributes
+    ----------
+    steps
+        Seconds, and records a second, one after the other.
+    most_in_batch
+        Records in a batch at most.
+    milliseconds
+        Of CPU that the first operator spends on a record.
+    """
+
+    steps: tuple[tuple[int, int], ...]
+    most_in_batch: int
+    milliseconds: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """How many they are."""
+        return sum(seconds * rate for seconds, rate in self.steps)
+
+
+def even(records: int, seconds: float) -> tuple[tuple[int, int], ...]:
+    """As many records, or a few more, at one rate, in about so many seconds."""
+    rate = max(1, int(records / seconds))
+    return ((math.ceil(records / rate), rate),)
+
+
+def waves(records: int, seconds: float) -> tuple[tuple[int, int], ...]:
+    """As many records, or a few more, in about so many seconds: a calm and a rush by turns, at three times its rate."""
+    turns = max(1, round(seconds / (2 * WAVE_SECONDS)))
+    step = math.ceil(seconds / (2 * turns))
+    calm = max(1, math.ceil(records / (4 * turns * step)))
+    return ((step, calm), (step, 3 * calm)) * turns
+
+
+def settings(around: Surroundings, sending: Sending) -> dict[str, Any]:
+    """Number, keep and count the records, under MEAD.
+
+    It begins with one executor of two and all of its CPU: more than a calm needs, and less than a rush on a busy
+    machine.
+    """
 
     def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
         return {
             "name": name,
             "app": f"tests.e2e.nemeses.numbered_apps:{app}",
             "trigger": f"{TRIGGER_SECONDS:g}s",
-            "input_options": {"maxOffsetsPerTrigger": str(most_in_batch)},
+            "input_options": {"maxOffsetsPerTrigger": str(sending.most_in_batch)},
             "executor_memory": "700m",
             "driver_memory": "700m",
             "cpu_shares": [0.5, 0.7, 1.0],
@@ -83,16 +129,25 @@ def settings(around: Surroundings, records: int, rate: float, most_in_batch: int
         "cluster": {"master": around.cluster.master_url},
         "broker": {"servers": f"127.0.0.1:{around.network.port}", "partitions": 2},
         "arrivals": {
-            "shape": f"constant:rate={rate:g},duration={records / rate:g}s",
+            "shape": "steps:" + ",".join(f"{seconds}s@{rate}" for seconds, rate in sending.steps),
             "options": {"payload": "none"},
         },
         "operators": [
-            operator("number", "number", executors=[1, 2]),
+            operator(
+                "number",
+                "number",
+                executors=[1, 2],
+                first_executors=1,
+                options={"milliseconds": f"{sending.milliseconds:g}"},
+            ),
             operator("keeper", "keep_places", input="number", unique=["index"]),
             operator("counter", "count_keys", input="number", unique=["index"], options={"keys": str(KEYS)}),
         ],
-        "objective": {"p95": "60s"},
-        "policy": {"name": "mead", "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s"}},
+        "objective": {"p95": "30s"},
+        "policy": {
+            "name": POLICY,
+            "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s", "look_back": "30s"},
+        },
         "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s", "start_within": "600s"},
         "window": "10s",
         "warm_up": "5s",
@@ -103,10 +158,10 @@ def settings(around: Surroundings, records: int, rate: float, most_in_batch: int
 class NumberedRun:
     """The run and its present controller. Use as a context manager: whatever happens, nothing of it is left."""
 
-    def __init__(self, folder: Path, around: Surroundings, records: int, rate: float, most_in_batch: int) -> None:
+    def __init__(self, folder: Path, around: Surroundings, sending: Sending) -> None:
         self.folder, self.around = folder, around
         self._clock = folder.with_suffix(".clock")
-        self._spec = settings(around, records, rate, most_in_batch)
+        self._spec = settings(around, sending)
         self._environment = {controller_with_set_clock.VARIABLE: str(self._clock)}
         self.live = self._start()
         self.controllers, self.failed_resumes = 1, 0

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.e2e.crash_scenarios import CHAINS, SCENARIOS, Scenario
 from tests.e2e.nemeses import numbered_run
+from tests.e2e.nemeses.test_nemeses import what_is_sent
 
 from penstock.crash_points import POINTS, CrashPlan
 from penstock.running.checks import check_run
@@ -37,14 +38,30 @@ def test_every_crash_point_is_in_a_chain() -> None:
     assert {plan.point for plan in plans} == POINTS.keys()
 
 
-def test_the_pipeline_of_the_nemeses_can_be_run() -> None:
-    """Three operators on topics, under MEAD, on a cluster and broker that outlive the controller."""
+@pytest.mark.parametrize(
+    ("records", "faults", "must_change"), [(60_000, 7, False), (60_000, 15, True), (200_000, 30, True)]
+)
+def test_the_pipeline_of_the_nemeses_can_be_run(records: int, faults: int, must_change: bool) -> None:
+    """Three operators on topics, under MEAD, on a cluster and broker that outlive the controller, and its load."""
     around = cast("Any", SimpleNamespace(cluster=CLUSTER, network=SimpleNamespace(port=9092)))
-    settings = with_policy(parse_settings(numbered_run.settings(around, 60_000, 120, 240)))
+    sending = what_is_sent(records, faults + 2, 20.0, 2, must_change=must_change)
+    settings = with_policy(parse_settings(numbered_run.settings(around, sending)))
     check_run(settings, has_own_policy=False)
-    assert arriving(settings) == 60_000
+    assert records <= arriving(settings) == sending.records <= 1.02 * records
     assert settings.policy is not None
-    assert settings.policy.name == "mead"
+    assert settings.policy.name == numbered_run.POLICY
+    assert tuple(operator.name for operator in settings.operators) == numbered_run.OPERATORS
+
+
+def test_mead_has_to_change_where_the_load_rises_and_falls() -> None:
+    """A rush is more than the least of the first operator can do and less than what it begins with, a calm much less;
+    and batches may be so large that what comes in one trigger interval never waits for another."""
+    sending = what_is_sent(200_000, 32, 20.0, 2, must_change=True)
+    cores = [rate * sending.milliseconds / 1000.0 for _, rate in sending.steps]
+    least, first = 0.5, 1.0
+    assert cores[0] == min(cores) < 0.5 * least
+    assert least < max(cores) < first
+    assert max(rate for _, rate in sending.steps) * numbered_run.TRIGGER_SECONDS < sending.most_in_batch
 
 
 def arriving(settings: Any) -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.nemeses.checker import Rows, check, read_counts, read_rows, rows_written
 from tests.e2e.nemeses.history import Fault, History, HistoryFile, Load
 
-LOAD = Load(records=1000, keys=7, rate=10.0, epoch=1_000_000.0, seed=3)
+LOAD = Load(records=1000, keys=7, steps=((100.0, 10.0),), epoch=1_000_000.0, seed=3)
 FAULT = Fault(4, "driver killed", "keeper", 1_000_010.0, 1_000_025.0, "the first batch came 15 s later")
 HISTORY = History(LOAD, (FAULT,))
 
@@ -131,6 +131,14 @@ def test_a_finding_comes_with_the_faults_around_it() -> None:
     text = check(HISTORY, rows[~np.isin(rows[:, 0], [150, 900])], all_counts()).explain()
     assert "150 (sent around fault 4, driver killed (keeper), 15 s)" in text
     assert "900 (no fault when it was sent)" in text
+
+
+def test_a_number_is_due_in_its_step() -> None:
+    """The rate rises after ten seconds; what lies behind the last step is due at its end."""
+    load = Load(records=40, keys=7, steps=((10.0, 1.0), (10.0, 3.0)), epoch=100.0, seed=3)
+    assert [load.due_at(number) for number in (0, 9, 10, 13, 39, 40, 99)] == [
+        100.0, 109.0, 110.0, 111.0, 110.0 + 29 / 3, 120.0, 120.0,
+    ]  # fmt: skip
 
 
 def test_a_history_is_whole_up_to_the_line_that_was_cut_off(tmp_path: Path) -> None:
