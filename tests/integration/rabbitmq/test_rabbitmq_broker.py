@@ -17,16 +17,21 @@ import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
+from pika import BasicProperties
+from tests.unit.adaptors.rabbitmq.fake_broker import stamped
 
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.process.warden import MARK
 from penstock.adaptors.produce.pacing import Produced, produce
 from penstock.adaptors.rabbitmq.arrival_log import ArrivalLog
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
 from penstock.adaptors.rabbitmq.fanout import Fanout, declare, newest_message, remove, why_not_free
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_tap import QueueTap
 from penstock.adaptors.rabbitmq.server import RabbitMQServer
+from penstock.adaptors.rabbitmq.spool import Spool
+from penstock.adaptors.rabbitmq.spool_files import read
 from penstock.adaptors.replay.payloads import LinesPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
 from penstock.arrivals.log_lines import LogLines
@@ -286,3 +291,30 @@ def test_the_log_of_a_tap_knows_all_arrivals_even_above_its_rate(
         assert np.all(np.diff(found.times) >= 0)
     finally:
         made.close()
+
+
+def test_a_header_that_pika_cannot_read_does_not_end_the_consumers(
+    connection: RabbitMQConnection, fanout: Fanout, tmp_path: Path
+) -> None:
+    """The server delivers a time in microseconds as it was sent. Source and tap take the message, and the next."""
+    link = connection.open()
+    channel = link.channel()
+    spool = Spool(tmp_path / "spool")
+    consumer = SpoolingConsumer(connection, fanout.pipeline_queue_name, spool, prefetch=10, max_bytes=10_000)
+    with QueueTap(connection, fanout.monitor_queue_name) as tap:
+        consumer.start(0)
+        channel.basic_publish(fanout.exchange, "", b"first", stamped(1_795_000_000_123_456, message_id="m1"))
+        channel.basic_publish(fanout.exchange, "", b"second", BasicProperties(message_id="m2"))
+        _wait(lambda: consumer.next_number == 2, "both messages in the spool")
+        _wait(lambda: tap.counts().received == 2, "both messages at the tap")
+        assert tap.counts().breaks == 0
+    rows = [row for batch in read(consumer.find(0, 2)) for row in batch.to_pylist()]
+    consumer.done(2)
+    consumer.flush()
+    consumer.stop()
+    link.close()
+    found = [(row["message_id"], row["body"], row["redelivered"]) for row in rows]
+    assert found == [("m1", b"first", False), ("m2", b"second", False)]
+    assert consumer.unreadable == 1
+    assert "'sent'" in (tmp_path / "spool" / "poison.jsonl").read_text()
+    assert connection.check_queue(fanout.pipeline_queue_name) == 0, "nothing comes again"
