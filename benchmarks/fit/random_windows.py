@@ -19,10 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.fit.next_window import NextWindow, judge_next, median_errors
-from benchmarks.fit.traces import FILES, data_folder
-
-from penstock.arrivals import Reading
-from penstock.arrivals.gaps import open_gaps
+from benchmarks.fit.traces import FILES, data_folder, open_trace
 
 _BEFORE = 7
 _FAR = float(np.log(1.25))
@@ -30,7 +27,7 @@ _FAR = float(np.log(1.25))
 
 def drawn(folder: Path, trace: str, count: int, seed: int, most: int) -> list[NextWindow]:
     """Judge so many windows of a trace; of a trace shorter than three windows, they are a third of it."""
-    gaps = open_gaps(folder / FILES[trace], Reading())
+    gaps = open_trace(folder, trace)
     size = min(most, gaps.total // 3)
     judged = []
     for end in np.random.default_rng([seed, len(trace)]).integers(size, gaps.total - size + 1, size=count).tolist():

@@ -9,13 +9,14 @@ import lzma
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.arrivals import Reading
-from penstock.arrivals.gaps import open_gaps
+from penstock.arrivals.gaps import Gaps, MappedGaps, open_gaps
 from penstock.markov import MAP, PH, map2_from_moments, superpose
 
 FloatArray = npt.NDArray[np.float64]
@@ -77,8 +78,27 @@ FILES = {
     "google-2011 submits": "google-2011/task_events_part-00000-of-00500.csv.gz",
     "nyc-taxi": "nyc-taxi-2013/nycTaxiRides.gz",
     "worldcup98": "worldcup98/wc98_requests_per_minute.csv.xz",
+    "debs2015": "nyc-taxi-2013/debs2015_sorted_data_first10004.csv.xz",
+    "ms-livemaps": "ms-livemaps-1030/LIVEMAPS-1030.values.txt.xz",
+    "apache-logs": "apache-logs/elastic_apache_logs_10k.log.xz",
 }
 _PLACES = {"start": 0.0, "middle": 0.5, "end": 1.0}
+
+
+def open_trace(folder: Path, trace: str) -> Gaps:
+    """The inter-arrival times of a stream of `FILES`, as `penstock fit` reads it; access logs it does not read."""
+    path = folder / FILES[trace]
+    if trace == "apache-logs":
+        return MappedGaps(web_log(path))
+    # Bare numbers: the format cannot be recognised.
+    return open_gaps(path, Reading(format=trace) if trace == "ms-livemaps" else Reading())
+
+
+def web_log(path: Path) -> FloatArray:
+    """Inter-arrival times of the requests in an access log, in seconds; its lines are in order to the minute only."""
+    with lzma.open(path, "rt", encoding="utf-8", errors="replace") as file:
+        stamps = [line.split("[", 1)[1].split("]", 1)[0] for line in file]
+    return np.diff(np.sort([datetime.strptime(stamp, "%d/%b/%Y:%H:%M:%S %z").timestamp() for stamp in stamps]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +117,10 @@ def real_windows(folder: Path, most: int = 50_000, only: str = "") -> Iterator[W
     The published formats are read as `penstock fit` reads them. The next window is as long, and follows at once.
     With `only`, those are left out whose trace and place do not have it.
     """
-    for trace, path in FILES.items():
+    for trace in FILES:
         if not any(only in f"{trace}, {place}" for place in _PLACES):
             continue
-        gaps = open_gaps(folder / path, Reading())
+        gaps = open_trace(folder, trace)
         size = min(most, gaps.total // 3)
         for place, share in _PLACES.items():
             if only not in f"{trace}, {place}":

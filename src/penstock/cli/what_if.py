@@ -87,8 +87,10 @@ def what_if(  # noqa: PLR0917 - click passes them by name
 
     Each allocation has two figures. The model's is the worst over the processes fitted to the trace; its bounds span
     all of them and twice the standard error of the demand. "replayed" is what the trace itself would have met, as
-    `penstock simulate` finds. The verdict rests on the replay, as the plans of the policy mead do; the model tells what
-    may come when bursts come otherwise. With --map there is nothing to replay, and with another --model than map that
+    `penstock simulate` finds. The verdict rests on the replay; the model tells what may come if bursts come otherwise.
+    The plans of the policy mead rest on replays too, but the worse counts of its newest window and of that window's
+    newer half, and with micro-batches of the last two minutes (look_back). what-if replays one window, once.
+    With --map there is nothing to replay, and with another --model than map that
     one is asked about: then the model judges.
     An allocation whose queue cannot be solved is "not solved", with the reason.
     Exit code 1: an objective is given and no allocation meets it; all else is printed all the same.

@@ -45,6 +45,10 @@ SAFE, PRICE_OF_A_MISSED_BAR = 0.95, 1.0
 PRICE_OF_DISPERSION = 0.1
 """What each further doubling of the dispersion's error costs, beyond the first factor of 2."""
 
+_CRITICAL, _FEWEST_CRITICAL = 0.5, 4
+"""Loads at which a large cycle is told to be off by more than this part of its bar, at least so many, and `BARRED` are
+solved before bars are claimed. What is told was off by up to a third of a bar, most of all at the highest load."""
+
 ABSURD = 2.0
 """Factor in a predicted mean response time above which a candidate is dropped."""
 
@@ -91,7 +95,8 @@ class FittedMap:
     `errors` are relative for mean, m2, m3, scv and skewness, absolute for acf_rmse (over lags 1 to 100) and the
     largest log ratios for idi and idc; ``None`` if the window has no such value. `queue_errors` and
     `percentile_errors` have the relative errors of the mean and of the 95th percentile of the response time for each
-    replayed utilisation. `loss` is the worst of them in units of its bar, plus a price for each state, for a bar that
+    replayed utilisation; those of a cycle of more than `LARGE` states are told by its curves. `queue` is the replayed
+    window. `loss` is the worst of them in units of its bar, plus a price for each state, for a bar that
     is missed and for a dispersion of counts that is off by more than a factor of 2.
     """
 
@@ -102,6 +107,7 @@ class FittedMap:
     percentile_errors: Mapping[float, float]
     family: str
     recipe: Recipe
+    queue: ReplayedQueue
 
     @property
     def states(self) -> int:
@@ -128,10 +134,26 @@ class FittedMap:
         queue = np.log1p(np.maximum(list(self.queue_errors.values()), -0.999999))
         return np.concatenate([tail, links, queue])
 
-    @property
+    @cached_property
     def meets_bars(self) -> bool:
-        """Whether mean and percentile are within their bars at every replayed utilisation up to `BARRED`."""
-        return self.worst_error <= 1.0
+        """Whether mean and percentile are within their bars at every replayed utilisation up to `BARRED`.
+
+        The queue of a cycle of many states is solved for this where its curves say it is nearest to the bars.
+        """
+        return self.worst_error <= 1.0 and (not _is_told(self.map, self.recipe) or self._own_error() <= 1.0)
+
+    def _own_error(self) -> float:
+        """Return the largest error of the process's own queue at the critical utilisations, in units of its bar."""
+        told = {
+            u: max(abs(self.queue_errors[u]) / MEAN_BAR, abs(self.percentile_errors[u]) / PERCENTILE_BAR)
+            for u in self.queue_errors
+            if u <= BARRED
+        }
+        nearest = sorted(told, key=lambda u: -told[u])
+        critical = [
+            u for place, u in enumerate(nearest) if place < _FEWEST_CRITICAL or told[u] > _CRITICAL or u == BARRED
+        ]
+        return worst_error(*_errors(self.queue.at(critical), *predicted_curve(self.map, critical)))
 
 
 def worst_error(means: Mapping[float, float], percentiles: Mapping[float, float]) -> float:
@@ -168,11 +190,11 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     if seen.any():
         ratio = unit.idc(trace.idc_widths[seen] / trace.mean) / trace.idc[seen]
         errors["idc"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
-    if recipe.curves is not None and unit.order > LARGE:
+    if recipe.curves is not None and _is_told(unit, recipe):
         mean, percentile = np.exp(recipe.curves)
     else:
         mean, percentile = predicted_curve(unit, queue.utilisations)
-    means, percentiles = _relative(queue, mean / queue.responses), _relative(queue, percentile / queue.percentiles)
+    means, percentiles = _errors(queue, mean, percentile)
     dispersion = max((errors["idc"] or 0.0) / float(np.log(2.0)) - 1.0, 0.0)
     worst = worst_error(means, percentiles)
     return FittedMap(
@@ -187,7 +209,20 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
         percentile_errors=percentiles,
         family=recipe.family,
         recipe=recipe,
+        queue=queue,
     )
+
+
+def _is_told(process: MAP, recipe: Recipe) -> bool:
+    """Return whether the errors of a process are those of the curves it was found with, not of its own queue."""
+    return recipe.curves is not None and process.order > LARGE
+
+
+def _errors(
+    queue: ReplayedQueue, mean: FloatArray, percentile: FloatArray
+) -> tuple[dict[float, float], dict[float, float]]:
+    """Return the relative errors of means and of percentiles by utilisation."""
+    return _relative(queue, mean / queue.responses), _relative(queue, percentile / queue.percentiles)
 
 
 def _relative(queue: ReplayedQueue, ratios: FloatArray) -> dict[float, float]:

@@ -26,6 +26,7 @@ from penstock.workload.course_queue import course_curves
 from penstock.workload.cycle_chain import Cycle
 from penstock.workload.cycle_curve import fluid_of, lacking
 from penstock.workload.least_squares import IsLate
+from penstock.workload.load_curve import load_curves
 from penstock.workload.minimax import descend
 from penstock.workload.replay_queue import MOST_LIFT, ReplayedQueue
 
@@ -142,7 +143,7 @@ def search(
         found = _rounds(theta, more, aim, _LAST_ROUNDS, _FAIR)
         best = found if found is not None and found.worst < best.worst else best
     if best is not None:
-        yield from _found(_lifted(best), queue)
+        yield from _found(_settled(best, aim), queue)
 
 
 def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator[Found]:
@@ -154,7 +155,7 @@ def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator
         theta, _ = _moved(theta, aim, recipe.added.at(aim.loads), _MORE_STEPS)
     found = _rounds(theta, recipe.cycle.order, aim, _AGAIN_ROUNDS, _ENOUGH)
     if found is not None:
-        yield from _found(_lifted(found), queue)
+        yield from _found(_settled(found, aim), queue)
 
 
 def _rounds(theta: FloatArray, states: int, aim: CycleAim, rounds: int, good: float) -> _Tried | None:
@@ -178,11 +179,21 @@ def _rounds(theta: FloatArray, states: int, aim: CycleAim, rounds: int, good: fl
     return best
 
 
-def _lifted(tried: _Tried) -> _Tried:
-    """Make the cycle a little longer if there is room above its curves: a window's own replay is mostly too low."""
-    room = min(max(_ROOM - float(tried.errors.max()), 0.0) * MEAN_BAR, MOST_LIFT)
-    longer = tried.theta + np.repeat([0.0, room], tried.shape.parts)
-    return replace(tried, theta=longer)
+def _settled(tried: _Tried, aim: CycleAim) -> _Tried:
+    """Make the cycle a little longer if there is room above its curves: a window's own replay is mostly too low.
+
+    If there is none, its own queue is solved where it is highest above the replayed one, as that may be higher than
+    told, and the cycle is made shorter until it is as far above the replayed curves as below.
+    """
+    room = _ROOM - float(tried.errors.max())
+    if room > 0.0:
+        change = min(room * MEAN_BAR, MOST_LIFT)
+    else:
+        errors, at = tried.errors.reshape(2, -1).copy(), int(tried.errors.argmax()) % aim.loads.size
+        own = np.log(np.concatenate(load_curves(*tried.shape.matrices(tried.theta[None]), aim.loads[[at]])))[:, 0]
+        errors[:, at] = (own - aim.target.reshape(2, -1)[:, at]) / aim.bars.reshape(2, -1)[:, at]
+        change = -MEAN_BAR * max(0.5 * float(errors.max() + errors.min()), 0.0) if np.isfinite(own).all() else 0.0
+    return replace(tried, theta=tried.theta + np.repeat([0.0, change], tried.shape.parts))
 
 
 def _shared(theta: FloatArray, states: int) -> Cycle:

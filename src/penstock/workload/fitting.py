@@ -33,6 +33,9 @@ FloatArray = npt.NDArray[np.float64]
 _GOOD = 0.4
 """A worst error of at most this part of its bar ends the search."""
 
+_NEGATIVE = 2.0
+"""Up to this worst error a window in which short times follow long ones needs no processes of other kinds."""
+
 _MOST_KINDS = 3
 _FEWER_SHARES, _STAGED_SHARES = (0.05, 0.5), (0.5, 0.8, 0.95)
 
@@ -104,10 +107,9 @@ class Fitting:
         if self.max_states > 1 and simple_fits.is_negative(trace):
             self._closed(simple_fits.negative_fits(trace, self.max_states))
             if not self._has_good():
-                targets = targets_of(trace, self.queue)
-                self._add(alternating.alternate(targets, self.max_states, self.is_late))
+                self._alternate()
                 self._closed(simple_fits.renewal_fits(trace, self.max_states))
-            if self.worst <= 2.0:
+            if self.worst <= _NEGATIVE:
                 return "negative"
         if self.max_states == 1:
             self._add([(MAP.poisson(1.0), Recipe("poisson"))])
@@ -125,6 +127,16 @@ class Fitting:
                 return kind
             self.notes.append("no single lag shows dependence, but the queue does: fitted as correlated")
         return None
+
+    def _alternate(self) -> None:
+        """Search chains of alternating times, smallest first, until one is good or they are known to be in vain."""
+        targets = targets_of(self.trace, self.queue)
+        for parts, found in enumerate(alternating.alternate(targets, self.max_states, self.is_late), start=1):
+            self._add([found])
+            # What irregular times are off by falls like 1 / parts, so this tells what is left with the most of them.
+            in_vain = parts > 1 and self.worst * parts / alternating.MOST_PARTS > _NEGATIVE
+            if in_vain or self._has_good() or self.is_late():
+                return
 
     def again(self, known: Sequence[FittedMap], is_same_kind: bool) -> None:
         """Continue from the fits of an earlier window. `is_same_kind`: they could have as many states."""

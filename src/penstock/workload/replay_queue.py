@@ -8,7 +8,8 @@ agree at each. One or two utilisations would not do: a process can be bent throu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -52,6 +53,17 @@ class ReplayedQueue:
     percentiles: FloatArray
     errors: FloatArray
     n: int
+
+    def at(self, utilisations: Sequence[float]) -> ReplayedQueue:
+        """Return the same at some of the utilisations, in the order given."""
+        some = np.array([int(np.flatnonzero(self.utilisations == u)[0]) for u in utilisations])
+        return replace(
+            self,
+            utilisations=self.utilisations[some],
+            responses=self.responses[some],
+            percentiles=self.percentiles[some],
+            errors=self.errors[some],
+        )
 
 
 @lru_cache(maxsize=1)

@@ -3,15 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
-from penstock.workload import FitResult, describe_iats, fit_maps, predicted_curve, predicted_responses, replay
-from penstock.workload.candidates import ABSURD, Recipe, best_distinct, score
+from penstock.workload import (
+    FitResult,
+    alternating,
+    describe_iats,
+    fit_maps,
+    predicted_curve,
+    predicted_responses,
+    replay,
+)
+from penstock.workload.candidates import ABSURD, Found, Recipe, best_distinct, score
 from penstock.workload.fit_map import NEEDED
+from penstock.workload.free_chain import Chain
+from penstock.workload.least_squares import IsLate
 from penstock.workload.simple_fits import is_correlated, negative_fits
+from penstock.workload.targets import Targets, targets_of
 
 MAP2 = map2_from_moments(1.0, 5.0, 60.0, 0.9)
 MAP4 = superpose(MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0]), MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0]))
@@ -191,6 +204,35 @@ def test_skewed_times_with_negative_correlation_are_searched() -> None:
     assert float(best.map.autocorrelation(1)) < 0.6 * fit.trace.acf[0]
     assert abs(best.errors["scv"] or 0.0) < 0.02
     assert best.worst_queue_factor < 1.2
+
+
+def test_chains_of_alternating_times_are_given_up_where_they_are_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst at every full hour makes long gaps rare; two small chains tell that alternating times do not help.
+
+    The search went on to 96 states and took half a minute.
+    """
+    searched = []
+
+    def counted(chain: Chain, targets: Targets, is_late: IsLate) -> Iterator[Found]:
+        searched.append(int(chain.phases.sum()))
+        return search_on(chain, targets, is_late)
+
+    search_on = alternating._free
+    monkeypatch.setattr(alternating, "_free", counted)
+    rng = np.random.default_rng(1)
+    stamps = [3600 * hour + rng.integers(0, 60, rng.integers(110, 131)) for hour in range(30)]
+    fit = fit_maps(np.diff(np.sort(np.concatenate(stamps))), best=1)
+    assert searched == [4, 8]
+    assert fit.maps[0].family.startswith("cycle")
+
+
+def test_chains_of_alternating_times_stay_small() -> None:
+    """However many states are allowed, chains that take long to search are not."""
+    rng = np.random.default_rng(11)
+    window = np.where(np.arange(2000) % 2 == 0, 1.5, 0.5) * rng.gamma(8.0, 1.0 / 8.0, 2000)
+    targets = targets_of(describe_iats(window), replay(window, rng))
+    found = alternating.alternate(targets, 96, lambda: True)
+    assert [process.order for process, _ in found] == [4, 8, 12, 16, 20]
 
 
 def test_independent_times_of_another_shape_keep_their_queue() -> None:
