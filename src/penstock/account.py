@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.clock import PassedTime
 from penstock.loop.cycle import CycleReport
 from penstock.money import Cost, CostBasis
 from penstock.records import Decision, ExecutorSize, LatencySummary, Objective, RunLatency
@@ -30,13 +31,15 @@ class OperatorAccount:
     unobserved_seconds: float = 0.0
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=_DECISIONS_KEPT))
     """The newest changes."""
-    _last_at: float | None = None
+    _by_wall_clock: PassedTime = field(default_factory=PassedTime)
+    _has_begun: bool = False
 
     def add(self, report: CycleReport) -> None:
         """Count one cycle: what is observed now is taken to have held since the last look."""
-        now = report.observation.at
-        passed = 0.0 if self._last_at is None else max(0.0, now - self._last_at)
-        self._last_at = now
+        passed = self._by_wall_clock.take(report.observation.at)
+        if self._has_begun and report.passed_seconds is not None:
+            passed = report.passed_seconds
+        self._has_begun = True
         observed = report.observation.cluster.observed
         if observed is None:
             self.unobserved_seconds += passed

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+_SOON_SECONDS = 60.0
+"""Records are about an interval apart, also around a pass or two that failed."""
+
 
 class Clock(Protocol):
     """What the loop needs of time: the wall clock for what is recorded, and one that nobody sets for what is due."""
@@ -100,6 +103,36 @@ class ClockSteps:
             return 0.0
         self._offset = offset
         return step
+
+
+class PassedTime:
+    """How long it took from one record to the next, where only the wall clock's instants were kept.
+
+    A clock that was set back, and later forward again by as much, took no time. A step forward alone looks as if
+    nobody had made records meanwhile, and counts.
+
+    Examples
+    --------
+    >>> passed = PassedTime()
+    >>> [passed.take(at) for at in (5000.0, 5001.0, 1402.0, 1403.0, 5004.0)]
+    [0.0, 1.0, 0.0, 1.0, 2.0]
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._set_back = 0.0
+        """What the clock was set back by and not yet forward again."""
+
+    def take(self, at: float) -> float:
+        """Return the seconds from the record before to this one; 0.0 for the first."""
+        passed = 0.0 if self._last is None else at - self._last
+        self._last = at
+        if passed < 0.0:
+            self._set_back -= passed
+            return 0.0
+        if 0.0 < self._set_back <= passed <= self._set_back + _SOON_SECONDS:
+            passed, self._set_back = passed - self._set_back, 0.0
+        return passed
 
 
 def stopwatch() -> Callable[[], float]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
+from penstock.clock import PassedTime
 from penstock.evaluation.history import RoundTrip
 from penstock.records import Observation
 
@@ -16,10 +16,12 @@ def node_seconds(observations: Sequence[Observation]) -> dict[str, float]:
     What was seen at one look lasted until the next.
     """
     found: dict[str, float] = {}
-    for seen, after in pairwise(observations):
+    clock = PassedTime()
+    passed = [clock.take(seen.at) for seen in observations]
+    for seen, seconds in zip(observations, passed[1:], strict=False):  # the last has no end
         had = seen.cluster.observed
         for node, count in () if had is None else had.nodes:
-            found[node] = found.get(node, 0.0) + count * max(0.0, after.at - seen.at)
+            found[node] = found.get(node, 0.0) + count * seconds
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 

@@ -85,6 +85,9 @@ class CycleReport:
     """Of all records since the start, with those of the start-up apart; some seconds old."""
     exactness: ExactnessChange | None = None
     """Where latency stops being exact, or is exact again with this pass."""
+    passed_seconds: float | None = None
+    """Since the operator's last report, by a clock that nobody sets; None: this controller's first, or one from the
+    store, of which only the wall clock is known."""
 
 
 class Cycle:
@@ -138,6 +141,8 @@ class Cycle:
         self._run_latency = RunLatency()
         self._next_latency = float("-inf")
         self._clock_steps = ClockSteps()
+        self._reported_at: float | None = None
+        """By the clock that nobody sets."""
         self._restore_latency(since)
         self._subscribe()
 
@@ -184,6 +189,7 @@ class Cycle:
             run_latency=self._run_latency,
             exactness=self._exactness.take(observation),
             notes=tuple(note for note in narrower if note is not None),
+            passed_seconds=None if self._reported_at is None else steady - self._reported_at,
         )
         with _timed("plan", now, times):
             self._consult(report, look, now, steady)
@@ -199,6 +205,7 @@ class Cycle:
             self._remember_action(report, steady)
         crash_point("pass-ended")
         self._log(report)
+        self._reported_at = steady
         return report
 
     def begin(self) -> None:

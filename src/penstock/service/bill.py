@@ -12,7 +12,6 @@ from penstock.account import OperatorAccount
 from penstock.loop import CycleReport
 from penstock.money import Cost, CostBasis, total_cost
 from penstock.ports import KnowledgeStore
-from penstock.records import Observation
 
 _MOST_AT_ONCE = 100_000
 _PIECE_SECONDS = 1800.0
@@ -37,17 +36,18 @@ class Bill:
         self._settled: dict[str, Cost] = {}
         self._lock = threading.Lock()
 
-    def take(self, seen: Observation) -> None:
+    def take(self, report: CycleReport) -> None:
         """Count one look, once.
 
         One that is older than the one before counts too: since then the clock was set back.
         """
+        seen = report.observation
         if seen.operator not in self._accounts:
             return
         with self._lock:
             if seen.at != self._last[seen.operator]:
                 self._last[seen.operator] = seen.at
-                self._accounts[seen.operator].add(CycleReport(seen))
+                self._accounts[seen.operator].add(report)
 
     def read(self, store: KnowledgeStore, since: float, until: float, *, seconds: float = math.inf) -> None:
         """Count what a store remembers and was not counted yet, oldest first.
@@ -72,7 +72,7 @@ class Bill:
                     # Where it is not known when the run began, all is read at once.
                     end = start + _PIECE_SECONDS if since > 0 else math.inf
                     for seen in store.observations(name, since=start, before=end, limit=_MOST_AT_ONCE):
-                        self.take(seen)
+                        self.take(CycleReport(seen))
                     self._cursor[name] = min(end, until)
             self._is_counted = True
 

@@ -171,7 +171,7 @@ class LiveDesk:
         seen, decision = report.observation, report.decision
         self._seen[seen.operator] = seen
         self._trouble.pop(seen.operator, None)
-        self._bill.take(seen)
+        self._bill.take(report)
         self._tally.take(report)
         if report.action is not None:
             self._last_changes.begun(report.action)

@@ -24,6 +24,12 @@ def test_executor_seconds_are_counted_by_node() -> None:
     assert node_seconds([a_look(0, "far"), a_look(10, "far", "near"), a_look(40, "near")]) == {"far": 40, "near": 30}
 
 
+def test_a_clock_that_is_set_back_and_forward_again_takes_no_time() -> None:
+    """An executor that is there for 50 s was there for 50 s, though the clock was an hour back meanwhile."""
+    looks = [a_look(5000.0 + at, "far") for at in (0, 10, 20 - 3600, 30 - 3600, 40, 50)]
+    assert node_seconds(looks) == {"far": 50}
+
+
 def test_a_report_names_the_nodes_of_a_run_and_only_of_such() -> None:
     """With the executor-minutes on each."""
     (card,) = [c for c in cards(a_history(o=[a_look(0, "far"), a_look(60, "far")])) if c.title.startswith("Nodes")]

@@ -86,3 +86,18 @@ def test_nothing_is_said_of_waiting_across_a_clock_that_was_set() -> None:
 def test_to_keep_up_is_not_judged() -> None:
     """It has no bound."""
     assert _judged([_look(float(at), 0) for at in range(20)], Objective()) == [None] * 20
+
+
+def test_a_clock_that_is_set_back_and_forward_again_takes_no_time() -> None:
+    """The hour is in neither part; what passed during the step back counts with the look after the step forward."""
+    latencies = [(0.0, 1.0), (1.0, 1.0), (-3598.0, 9.0), (-3597.0, 1.0), (4.0, 1.0)]
+    looks = [
+        an_observation(at=5000.0 + at, latency=LatencySummary(10, took, took, took, took, took))
+        for at, took in latencies
+    ]
+    assert broken_time_share(looks, P95) == 0.0
+    assert broken_time_share([*looks, _late(5005.0)], P95) == pytest.approx(1 / 5)
+
+
+def _late(at: float) -> Observation:
+    return an_observation(at=at, latency=LatencySummary(10, 9.0, 9.0, 9.0, 9.0, 9.0))

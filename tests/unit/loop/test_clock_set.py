@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.clock import ClockSteps, VirtualClock
+from penstock.account import OperatorAccount
+from penstock.clock import ClockSteps, PassedTime, VirtualClock
+from penstock.errors import MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle, CycleReport, Runner
@@ -63,10 +65,12 @@ class BusyOperator:
 
 
 class Setter:
-    """Sets the clock at a pass, and ends the loop after a number of them."""
+    """Sets the clock at a pass, back again at another one, and ends the loop after a number of them."""
 
-    def __init__(self, clock: VirtualClock, at_pass: int, by: float, last: int) -> None:
-        self.clock, self.at_pass, self.by, self.last = clock, at_pass, by, last
+    def __init__(
+        self, clock: VirtualClock, at_pass: int, by: float, last: int, *, back_at_pass: int | None = None
+    ) -> None:
+        self.clock, self.at_pass, self.by, self.last, self.back_at_pass = clock, at_pass, by, last, back_at_pass
         self.runner: Runner | None = None
         self.reports: list[CycleReport] = []
 
@@ -75,6 +79,8 @@ class Setter:
         self.reports.append(report)
         if len(self.reports) == self.at_pass:
             self.clock.set_by(self.by)
+        if len(self.reports) == self.back_at_pass:
+            self.clock.set_by(-self.by)
         if len(self.reports) == self.last:
             assert self.runner is not None
             self.runner.stop()
@@ -165,3 +171,52 @@ def test_a_decision_is_made_right_after_the_clock_was_set_back() -> None:
     runner.run()
     after = [decision for decision in store.decisions() if isinstance(decision, Decision) and decision.at < 100_000.0]
     assert len(after) >= 4
+
+
+@pytest.mark.parametrize("back_at_pass", [None, 20])
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_an_account_counts_the_time_that_passed(by: float, back_at_pass: int | None) -> None:
+    """Forty passes a second apart are 39 s, whatever the clock shows meanwhile: no hour is paid for that was none."""
+    clock, account = VirtualClock(100_000.0), OperatorAccount()
+    setter = Setter(clock, 10, by, 40, back_at_pass=back_at_pass)
+    _, _, runner = a_loop(clock, setter)
+    runner.run()
+    for report in setter.reports:
+        account.add(report)
+    assert account.observed_seconds == 39.0
+    assert account.executor_seconds <= 2 * 39.0
+
+
+def test_a_pass_that_failed_is_within_the_time_that_passed() -> None:
+    """The report after it says how long the last report is ago, not the last pass."""
+    clock = VirtualClock(100_000.0)
+    setter = Setter(clock, 10, -3600.0, 20)
+    operator, _, runner = a_loop(clock, setter)
+    collect = operator.collect
+
+    def fail_at_fifth() -> Telemetry:
+        if clock.monotonic() == 100_005.0:
+            raise MetricSourceError("its driver does not answer", target="driver", retryable=True)
+        return collect()
+
+    operator.collect = fail_at_fifth  # type: ignore[method-assign]
+    runner.run()
+    assert [report.passed_seconds for report in setter.reports] == [None, *[1.0] * 4, 2.0, *[1.0] * 14]
+
+
+def test_an_account_of_kept_looks_leaves_out_an_hour_that_did_not_pass() -> None:
+    """Looks in the store have the time that the clock showed: set back, and forward again by as much, it took none."""
+    clock, account = VirtualClock(100_000.0), OperatorAccount()
+    setter = Setter(clock, 10, -3600.0, 40, back_at_pass=20)
+    _, store, runner = a_loop(clock, setter)
+    runner.run()
+    for seen in store.observations():
+        account.add(CycleReport(seen))
+    assert account.observed_seconds == pytest.approx(39.0, abs=2.0)
+
+
+def test_a_gap_without_a_step_back_before_it_is_real() -> None:
+    """A controller that was away for an hour left the operator what it had: that hour was paid for."""
+    passed = PassedTime()
+    assert [passed.take(at) for at in (0.0, 1.0, 3601.0, 3602.0)] == [0.0, 1.0, 3600.0, 1.0]
+    assert [passed.take(at) for at in (3302.0, 3303.0, 7000.0)] == [0.0, 1.0, 3697.0], "more than the step back"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from penstock.loop import CycleReport
 from penstock.money import CostBasis, Prices
 from penstock.records import Allocation, ClusterState, Observation, Quality
 from penstock.service.bill import Bill
@@ -20,7 +21,7 @@ def cost_of(*instants: float) -> float | None:
     bill = Bill({"matcher": CostBasis(Prices(executor_hour=1.0), 1, 4.0, 4.0)})
     bill.read(EmptyStore(), 0.0, 0.0)  # type: ignore[arg-type]
     for at in instants:
-        bill.take(look(at))
+        bill.take(CycleReport(look(at)))
     cost = bill.of("matcher")
     return None if cost is None else cost.amount
 
@@ -37,3 +38,14 @@ def test_each_look_counts_once() -> None:
 def test_a_clock_that_is_set_back_makes_nothing_free() -> None:
     """What runs goes on costing from the next look on, not when the clock shows the old time once more."""
     assert cost_of(10 * HOUR, 11 * HOUR, 9 * HOUR, 10 * HOUR) == 4.0
+
+
+def test_a_pass_costs_the_time_that_passed() -> None:
+    """An hour that a clock was set forward by is not paid for: the loop says how long it took."""
+    bill = Bill({"matcher": CostBasis(Prices(executor_hour=1.0), 1, 4.0, 4.0)})
+    bill.read(EmptyStore(), 0.0, 0.0)  # type: ignore[arg-type]
+    bill.take(CycleReport(look(0.0)))
+    bill.take(CycleReport(look(2 * HOUR), passed_seconds=HOUR))
+    cost = bill.of("matcher")
+    assert cost is not None
+    assert cost.amount == 2.0
