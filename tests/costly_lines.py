@@ -27,7 +27,7 @@ def number_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataSt
     """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then keep its number."""
     from tests.e2e.number_keeper import keep_numbers
 
-    costly, others = _costly(stream, options)
+    costly, others = made_costly(stream, options)
     return keep_numbers(costly, others)
 
 
