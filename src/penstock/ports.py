@@ -334,6 +334,15 @@ class BatchLineage(Protocol):
         ...
 
 
+@runtime_checkable
+class PartialLineage(BatchLineage, Protocol):
+    """One whose batches may take part of a batch above: what it sends can be read while it runs."""
+
+    def part_read(self, source: SourceProgress, since: float, until: float) -> float | None:
+        """How much a batch took of all that was sent after `since` and up to `until`, 0 to 1; None: not known."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Look:
     """One look at one operator, as a policy that learns gets it.

@@ -130,6 +130,8 @@ class LatencyTracker:
         self._newest_end = -math.inf
         self._counted_to = -math.inf
         """Records that were done by then have been counted by the one that this goes on from."""
+        self._is_clock_set = False
+        """Since the last end: `_newest_end` is then what it would be by the clock as it is now."""
 
     def count(
         self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True, why: str = "", each: int = 1
@@ -144,7 +146,9 @@ class LatencyTracker:
         self._forget(ended_at)  # here too: nobody may ever ask for the window
         if ended_at <= self._counted_to:
             return
-        self._newest_end = max(self._newest_end, ended_at)
+        # After the clock was set, the next end shows whether what ends goes by that clock.
+        self._newest_end = ended_at if self._is_clock_set else max(self._newest_end, ended_at)
+        self._is_clock_set = False
         late = arrivals >= (np.inf if self.steady_from is None else self.steady_from)
         if late.all():
             self._steady.add(part, inexact)
@@ -173,8 +177,10 @@ class LatencyTracker:
         self._forget(float("inf"))
         if self.steady_from is not None:
             self.steady_from += seconds
+        # What is reported a second time comes first: after something new, nothing needs to be told from it any more.
+        self._counted_to = -math.inf if self._newest_end > self._counted_to else self._counted_to + seconds
         self._newest_end += seconds
-        self._counted_to += seconds
+        self._is_clock_set = True
 
     def plain(self) -> dict[str, Any]:
         """What was counted since the run began, as plain data: another one can go on from it."""

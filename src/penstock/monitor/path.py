@@ -3,7 +3,8 @@
 
 Each operator remembers which records its batches carried; an operator below looks up which of those batches its
 own batch took its records from. What an operator drops counts until it is dropped, and further down as if it had
-gone on; where an operator reads a batch of the one above in several pieces, its records count with each piece.
+gone on. Where an operator reads what one above sends while that one's batch still runs, it is not known which of the
+batch's records a piece holds: it counts as many of them as it holds, evenly from the first to the last that arrived.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
-from penstock.ports import BatchLineage, DoneRecords, FloatArray, LastingLatencies, RecordLatencies
+from penstock.ports import BatchLineage, DoneRecords, FloatArray, LastingLatencies, PartialLineage, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, RunLatency, SourceProgress
 
 _READ_AGAIN = 10
 """Newest batches whose records are kept above: one that a crash has cut off at its end is run and counted again."""
+_HAIR = 1e-6
+"""A product of floats may be a hair above the whole number that it stands for."""
 _STILL_WAITED = "some records still waited at the end, and count with their wait so far"
 
 
@@ -55,9 +58,11 @@ class PathMonitor:
             raise ValueError("give `above` and `lineage`, or `measured`, or none of them")
         self._above = above
         self._lineage = lineage
+        self._partial = lineage if isinstance(lineage, PartialLineage) else None
         self._measured = measured
         self._batches_kept, self._records_kept = batches_kept, records_kept
-        self._batches: OrderedDict[int, BatchProgress] = OrderedDict()
+        self._batches: OrderedDict[int, tuple[BatchProgress, float]] = OrderedDict()
+        """With the instant since when what was sent is of that batch."""
         self._first_arrivals: OrderedDict[int, FloatArray] = OrderedDict()
         """When the records of each batch arrived at the pipeline, as far as that is known."""
         self._records = 0
@@ -79,7 +84,9 @@ class PathMonitor:
         """Take note of a finished batch and of when its records arrived at this operator; None: that is not known."""
         if self._measured is not None:
             return
-        self._batches[batch.batch_id] = batch
+        # One that is run again under its number goes on with what it has sent.
+        _, since = self._batches.get(batch.batch_id) or (batch, self._ends[-1][0] if self._ends else batch.started_at)
+        self._batches[batch.batch_id] = batch, since
         self._ends.append((batch.ended_at, batch.batch_id))
         while len(self._batches) > self._batches_kept:
             self._batches.popitem(last=False)
@@ -167,9 +174,9 @@ class PathMonitor:
         """When the records of a batch arrived at the pipeline; None for a batch that is not remembered."""
         if batch_id in self._first_arrivals or self._above is None:
             return self._first_arrivals.get(batch_id)
-        batch = self._batches.get(batch_id)
-        if batch is None:
+        if batch_id not in self._batches:
             return None
+        batch, _ = self._batches[batch_id]
         parts = [part for source in batch.sources if (part := self._from_above(source)) is not None]
         if not parts:
             return None
@@ -245,8 +252,25 @@ class PathMonitor:
         batches = self._batches_above(source)
         if batches is None:
             return None
-        parts = [part for b in batches if (part := self._above.first_arrivals(b)) is not None]
+        parts = [part for b in batches if (part := self._read_of(source, b)) is not None]
         return np.concatenate(parts) if parts else None
+
+    def _read_of(self, source: SourceProgress, batch_above: int) -> FloatArray | None:
+        """First arrivals of as many of a batch's records above as were read; None: they are not known, or none was."""
+        assert self._above is not None
+        arrivals = self._above.first_arrivals(batch_above)
+        known = self._above._batches.get(batch_above)
+        if arrivals is None or known is None or self._partial is None:
+            return arrivals
+        batch, since = known
+        part = self._partial.part_read(source, since, batch.ended_at)
+        if part is None or part == 1.0 or len(arrivals) == 0:
+            return arrivals
+        if part == 0.0:
+            return None
+        count = math.ceil(part * len(arrivals) - _HAIR)  # up, so that all pieces together have them all
+        read: FloatArray = arrivals[((np.arange(count) + 0.5) * len(arrivals) / count).astype(np.int64)]
+        return read
 
     def _batches_above(self, source: SourceProgress) -> list[int] | None:
         return None if self._lineage is None else self._lineage.upstream_batches(source)

@@ -237,3 +237,56 @@ def test_counts_that_are_damaged_are_refused_whole(change: dict[str, Any]) -> No
     with pytest.raises((ValueError, TypeError)):
         tracker.restore({**kept, "steady": {**kept["steady"], **change}})
     assert tracker.plain() == kept
+
+
+def gone_on_from(tracker: LatencyTracker) -> LatencyTracker:
+    """What another controller goes on with."""
+    after = LatencyTracker(10.0)
+    after.restore(tracker.plain())
+    return after
+
+
+def counted(tracker: LatencyTracker) -> int:
+    """All records of the run."""
+    whole = tracker.whole()
+    return 0 if whole is None else whole.records
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_the_controllers_clock_alone_is_set(by: float) -> None:
+    """Batches go by their own host's clock: the next controller counts the new ones, and none of those before again."""
+    tracker = LatencyTracker(10.0)
+    for ended_at, step in ((5000.0, by), (5002.0, -by), (5004.0, 0.0)):
+        tracker.count(ended_at, np.array([ended_at - 1.0]))
+        tracker.clock_was_set(step)
+    after = gone_on_from(tracker)
+    for ended_at in (5002.0, 5004.0, 5006.0):
+        after.count(ended_at, np.array([ended_at - 1.0]))
+    assert counted(after) == 4
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_the_clock_of_all_is_set(by: float) -> None:
+    """Batches go by the clock that was set: the same."""
+    tracker = LatencyTracker(10.0)
+    tracker.count(5000.0, np.array([4999.0]))
+    tracker.clock_was_set(by)
+    for ended_at in (5002.0 + by, 5004.0 + by):
+        tracker.count(ended_at, np.array([ended_at - 1.0]))
+    after = gone_on_from(tracker)
+    for ended_at in (5002.0 + by, 5004.0 + by, 5006.0 + by):
+        after.count(ended_at, np.array([ended_at - 1.0]))
+    assert counted(after) == 4
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_a_controller_that_took_over_counts_on_when_its_clock_is_set(by: float) -> None:
+    """What was done since it took over is new, whatever the clock shows."""
+    before = LatencyTracker(10.0)
+    before.count(5000.0, np.array([4999.0]))
+    after = gone_on_from(before)
+    after.count(5000.0, np.array([4999.0]))
+    after.count(5002.0, np.array([5001.0]))
+    after.clock_was_set(by)
+    after.count(5004.0, np.array([5003.0]))
+    assert counted(after) == 3

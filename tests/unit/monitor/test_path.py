@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency from the first arrival to the end of the last operator."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from tests.unit.monitor.test_latency import FakeArrivals, a_batch
 
 from penstock.monitor.path import PathMonitor
+from penstock.ports import FloatArray
 from penstock.records import BatchProgress, SourceProgress
 
 
@@ -203,3 +206,76 @@ def test_what_an_early_batch_waits_for_is_not_forgotten() -> None:
     assert summary is not None
     assert summary.records == 400
     assert second.unknown_batches == 0
+
+
+class TopicOfAbove(SentLineage):
+    """A topic: when each of its records was sent; a batch's offsets are places in it."""
+
+    def __init__(self, above: PathMonitor, sent: list[float]) -> None:
+        super().__init__(above)
+        self.sent = np.array(sent)
+
+    def upstream_batches(self, source: SourceProgress) -> list[int] | None:
+        """By the times at which the first and the last were sent."""
+        times = self._of(source)
+        return self.above.batches_between(float(times[0]), float(times[-1]))
+
+    def part_read(self, source: SourceProgress, since: float, until: float) -> float | None:
+        """Of all that was sent in that time."""
+        read, all_sent = (np.sum((times > since) & (times <= until)) for times in (self._of(source), self.sent))
+        return float(read / all_sent)
+
+    def _of(self, source: SourceProgress) -> FloatArray:
+        return self.sent[int(source.start_offset or 0) : int(source.end_offset or 0)]
+
+
+def read_in_pieces(above: list[BatchProgress], sent: list[float], *borders: int) -> int:
+    """How many records count at the end of an operator that reads the topic in batches between these places."""
+    first = PathMonitor()
+    second = PathMonitor(above=first, lineage=TopicOfAbove(first, sent))
+    for batch in above:
+        add(first, batch)
+    for n, (start, end) in enumerate(pairwise(borders)):
+        second.add(a_batch(n, start, end, 20.0 + n, 21.0 + n), None)
+    summary = second.latency_of_run()
+    return 0 if summary is None else summary.records
+
+
+LONG = a_batch(0, 0, 10, 1.0, 10.0)
+NEXT = a_batch(1, 10, 30, 10.0, 20.0)
+
+
+def test_a_record_counts_once_where_a_batch_above_is_read_in_pieces() -> None:
+    """A batch above runs for as long as several below, which read what it has sent so far: ten records stay ten."""
+    sent = [1.5 + 0.5 * n for n in range(10)]
+    assert read_in_pieces([LONG], sent, 0, 3, 4, 8, 10) == 10
+
+
+def test_a_record_counts_once_where_a_batch_reads_parts_of_several_above() -> None:
+    """The end of one and the beginning of the next: thirty records stay thirty."""
+    sent = [1.5 + 0.5 * n for n in range(10)] + [10.5 + 0.4 * n for n in range(20)]
+    assert read_in_pieces([LONG, NEXT], sent, 0, 5, 15, 30) == 30
+
+
+def test_what_an_operator_drops_counts_in_all_pieces_together() -> None:
+    """Of ten records five were sent, read in two pieces: all ten count once further down."""
+    assert read_in_pieces([LONG], [2.0, 3.0, 4.0, 5.0, 6.0], 0, 2, 5) == 10
+    assert read_in_pieces([LONG], [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], 0, 2, 4, 6, 7) in range(10, 14), "rounded up"
+
+
+def test_records_of_a_batch_that_nobody_saw_are_not_taken_for_those_of_the_first_that_was_seen() -> None:
+    """A controller that takes over knows no batch before: what was sent in one has no latency, and is no other's."""
+    sent = [0.2, 0.4, 0.6] + [1.5 + 0.5 * n for n in range(10)]
+    assert read_in_pieces([LONG], sent, 0, 3) == 0
+    assert read_in_pieces([LONG], sent, 0, 8, 13) == 10
+
+
+def test_latencies_of_a_piece_are_spread_over_all_that_may_be_in_it() -> None:
+    """Which records of the batch a piece holds is not known: it counts as many, from the first to the last arrival."""
+    first = PathMonitor()
+    second = PathMonitor(above=first, lineage=TopicOfAbove(first, [1.5 + 0.5 * n for n in range(10)]))
+    add(first, LONG)  # arrived at 0.0 .. 0.9
+    second.add(a_batch(0, 0, 5, 8.0, 11.0), None)
+    done = second.since_last()
+    assert done is not None
+    assert done.arrived.tolist() == pytest.approx([0.1, 0.3, 0.5, 0.7, 0.9])

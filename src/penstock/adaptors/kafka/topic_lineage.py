@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.ports import FloatArray
 from penstock.records import SourceProgress
@@ -60,3 +62,16 @@ class TopicLineage:
             return []
         batches = self._batches_between(float(times[0]), float(times[-1]))
         return None if batches is None else sorted(batches)
+
+    def part_read(self, source: SourceProgress, since: float, until: float) -> float | None:
+        """Return how much a batch carried of what was sent after `since` and up to `until`, or None if not known."""
+        times = self._arrivals.of(source)
+        if times is None:
+            return None
+        before, up_to = np.searchsorted(times, (since, until), side="right")
+        if before == up_to:
+            return 0.0
+        sent_before, sent_up_to = self._arrivals.arrived_by(since), self._arrivals.arrived_by(until)
+        if sent_before is None or sent_up_to is None or sent_up_to <= sent_before:
+            return None
+        return min(1.0, float(up_to - before) / (sent_up_to - sent_before))

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.topic_lineage import TopicLineage
-from penstock.ports import ArrivalTimes, BatchLineage, FloatArray, SampledArrivalTimes
+from penstock.ports import ArrivalTimes, BatchLineage, FloatArray, PartialLineage, SampledArrivalTimes
 from penstock.records import SourceProgress
 
 SOURCE = SourceProgress("KafkaV2[Subscribe[t]]", None, '{"t": {"0": 3}}', None, 3)
@@ -28,8 +28,8 @@ class PlayedArrivals:
         return None if self.times is None else np.array(self.times)
 
     def arrived_by(self, at: float) -> int | None:
-        """How many had come."""
-        return 7
+        """How many had come: one a second, from the first second on."""
+        return None if at > 100.0 else int(at)
 
     def done_index(self, source: SourceProgress) -> int | None:
         """How many are done."""
@@ -74,9 +74,26 @@ def test_it_stands_for_the_arrivals_too() -> None:
     as_lineage: BatchLineage = told
     assert isinstance(as_arrivals, SampledArrivalTimes)
     assert not as_arrivals.is_exact
-    assert as_arrivals.arrived_by(3.0) == 7
+    assert as_arrivals.arrived_by(3.0) == 3
     assert as_arrivals.done_index(SOURCE) == 5
     assert as_lineage.upstream_batches(SOURCE) == [1]
     found = as_arrivals.of(SOURCE)
     assert found is not None
     assert found.tolist() == [1.0]
+
+
+def test_the_part_that_was_read_of_what_was_sent_meanwhile() -> None:
+    """Of eight that were sent from 2 to 10 these are two; of none it is none, and what is not known is None."""
+    told, _ = lineage([2.0, 3.0, 9.5], None)
+    assert isinstance(told, PartialLineage)
+    assert told.part_read(SOURCE, 2.0, 10.0) == 2 / 8
+    assert told.part_read(SOURCE, 10.0, 12.0) == 0.0
+    assert told.part_read(SOURCE, 2.0, 101.0) is None
+    assert lineage(None, None)[0].part_read(SOURCE, 2.0, 10.0) is None
+
+
+def test_no_more_is_read_than_was_sent() -> None:
+    """Where counts and times disagree by a record at the border, it was all."""
+    told, _ = lineage([2.2, 2.4, 2.6], None)
+    assert told.part_read(SOURCE, 2.0, 3.0) == 1.0
+    assert told.part_read(SOURCE, 2.0, 2.9) is None, "records, and none was sent: it is not known"
