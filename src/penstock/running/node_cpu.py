@@ -85,7 +85,11 @@ class NodeCpuSource:
 
     def collect(self) -> Telemetry:
         """Return what is new since the last call."""
-        look = self._source.collect()
+        try:
+            look = self._source.collect()
+        except MetricSourceError:
+            self._counted = {}  # executors that come next may be new, and their start is no work
+            raise
         if look.cpu is not None or look.executors is None:
             return look
         try:

@@ -155,6 +155,13 @@ def test_a_last_action_that_was_not_carried_out_is_named(status: OutcomeStatus) 
     assert why == f"number: the last action, {TOP}, {status}: so it was"
 
 
+def test_a_last_action_whose_executors_drain_for_too_long_has_what_it_asked_for() -> None:
+    """It was reached when the executors were draining; that they stay longer is said besides."""
+    stays = [ended(SAVED, 112.0, OutcomeStatus.DRAINING, LEAST), ended(SAVED, 118.0, OutcomeStatus.FAILED, LEAST)]
+    history = replace(GOOD, actions=[SAVED], outcomes=stays, observations=GOOD.observations[:4])
+    assert history.wrong_allocations(TAKEN_OVER) == []
+
+
 def test_an_action_that_nobody_speaks_of_again_is_named() -> None:
     """The last one may have been under way when the run ended; those before it have come to an end."""
     assert replace(GOOD, outcomes=GOOD.outcomes[:2]).wrong_allocations(TAKEN_OVER) == []

@@ -28,7 +28,7 @@ class FakeNodes:
         self.used = {"near": 10.0, "middle": 20.0, "far": 30.0}
         self.there: dict[str, bool] = {}
         self.cpu: CpuReading | None = None
-        self.is_broken = False
+        self.is_broken = self.is_away = False
         self.wanted: Collection[str] = ()
         self.source = NodeCpuSource(self, CAPS, self.used_seconds, self.clock)
         self.window = CpuWindow(1000.0)
@@ -45,6 +45,8 @@ class FakeNodes:
 
     def collect(self) -> Telemetry:
         """One executor on each node that has one; True: it drains."""
+        if self.is_away:
+            raise MetricSourceError("its driver does not answer", target="driver")
         executors = tuple(
             ExecutorState(f"on {node}", node, 1, True, 1, 0.0, is_draining=drains)
             for node, drains in self.there.items()
@@ -99,6 +101,21 @@ def test_counters_that_cannot_be_read_are_a_fault_of_the_look() -> None:
     assert look.executors
     nodes.is_broken = False
     assert nodes.after(5.0, near=2.0) == pytest.approx(2.0 / 4.0)
+
+
+def test_what_executors_use_to_start_after_their_driver_was_away_is_no_work() -> None:
+    """Nobody has seen which executors were there in between."""
+    nodes = FakeNodes()
+    nodes.there = {"near": False}
+    nodes.after(1.0)
+    nodes.after(10.0, near=1.0)
+    nodes.is_away = True
+    nodes.clock.advance(5.0)
+    with pytest.raises(MetricSourceError, match="does not answer"):
+        nodes.source.collect()
+    nodes.is_away = False
+    nodes.after(5.0, near=4.0)
+    assert nodes.after(10.0, near=1.0) == pytest.approx((1.0 + 1.0) / (4.0 + 4.0))
 
 
 def test_cpu_that_the_source_knows_itself_stays() -> None:

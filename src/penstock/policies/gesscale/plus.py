@@ -68,7 +68,8 @@ class GesscalePlusPolicy:
     def __init__(self, context: PolicyContext, options: PlusOptions | None = None) -> None:
         self.options = options or PlusOptions()
         self.every_seconds = self.options.every_seconds
-        self.history_seconds = max(self.options.calm_seconds, _LONGEST_HOLD_SECONDS)
+        late = LATE_TRENDS * self.options.trend_seconds
+        self.history_seconds = max(self.options.calm_seconds, _LONGEST_HOLD_SECONDS, late)
         self.changes_seconds = 0.0
         pooled = pooled_seconds(self.every_seconds, PlusOptions().every_seconds)
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)

@@ -314,6 +314,12 @@ def test_a_trend_may_be_seen_over_less_time() -> None:
         plus_options(trend=0)
 
 
+def test_no_time_is_forgotten_between_what_is_of_late_and_what_was_before() -> None:
+    """A height between the two would be forgotten, and the next rise to it be taken for a new one."""
+    assert GesscalePlusPolicy(a_context(), plus_options(trend="10m")).history_seconds == 15 * 600.0
+    assert GesscalePlusPolicy(a_context(), plus_options()).history_seconds == 3600.0
+
+
 def test_in_a_fall_a_size_is_kept_for_a_while() -> None:
     """The next size will be too large as well: not every minute of a long fall is one for a change."""
     has = on("a", "b", "c")
