@@ -105,6 +105,11 @@ class PatientActuator:
             if answer.is_there.wait(self._patience):
                 answer.result()
 
+    def settle(self, within_seconds: float) -> None:
+        """Wait for the answer that is outstanding, whatever it is, but not for longer than that."""
+        if self._newest is not None:
+            self._newest.is_there.wait(within_seconds)
+
     def open_shares(self, within_seconds: float | None = None) -> None:
         """Lift the CPU cap and leave the executors as they are, after what is outstanding.
 

@@ -185,6 +185,8 @@ class Assembly:
     def leave(self) -> None:
         """Let the pipeline go on without a controller: with every operator started, and no CPU cap."""
         for name, operator in self.operators.items():
+            # One that is asked to stop for another size at this moment would end when nobody starts it any more.
+            self.actuators[name].settle(_LEAVING_SECONDS)
             operator.leave(self._clock.monotonic(), partial(self.listener.fault, name))
         self._open_shares(_LEAVING_SECONDS)
 

@@ -265,12 +265,13 @@ def test_a_query_that_is_attached_twice_is_held_by_one(shared: FakeKernel) -> No
 
 def test_executors_of_a_capped_node_are_taken(shared: FakeKernel) -> None:
     """A geo cluster's workers, and so their executors, begin in their node's group: nobody holds them to a share."""
-    node = CpuGroup.create(hierarchy_of(shared), NODE_RUN, "w1")
-    node.add(100)
     group = CpuGroup.create(hierarchy_of(shared), "run", "a")
     watcher = watcher_of(group, shared)
-    watcher.look()
-    assert (group.pids(), watcher.fault) == ([100], None)
+    for _ in range(2):  # a second cluster of the process has other folders
+        node = CpuGroup.create(hierarchy_of(shared), NODE_RUN, "w1")
+        node.add(100)
+        watcher.look()
+        assert (group.pids(), watcher.fault) == ([100], None)
 
 
 def test_a_fault_that_goes_on_is_said_once_a_minute(

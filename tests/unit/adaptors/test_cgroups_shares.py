@@ -115,6 +115,8 @@ def test_executors_that_another_holds_are_told(kernel: FakeKernel, shares: CpuSh
         )
         (fault,) = shares.faults
         assert str(first.folder) in fault
+        just_there = [ExecutorState("0", "here", 2, True, 0, 0.0, 99.0)]
+        assert shares.unheld(just_there, 100.0) is not None, "it will not join: the counters lack it from the start"
 
 
 def test_nothing_is_touched_before_the_start(kernel: FakeKernel, shares: CpuShares) -> None:

@@ -101,7 +101,7 @@ class Wish:
 class Scene:
     """The control of one operator, which knows it for some passes, and now wants two executors for it."""
 
-    def __init__(self, operator: Gated, *, patience_seconds: float = 0.05, executors: int = 2) -> None:
+    def __init__(self, operator: Gated, *, patience_seconds: float = 0.5, executors: int = 2) -> None:
         self.operator, self.wish, self.store = operator, Wish(operator.executors), MemoryStore()
         self.actuator = PatientActuator(operator, patience_seconds=patience_seconds)
         self.reconciler = Reconciler(operator.name, self.actuator, LIMITS)
@@ -300,7 +300,7 @@ def test_a_release_waits_for_what_is_outstanding() -> None:
 def test_a_release_waits_for_so_long_only() -> None:
     """The user's program must not hang with the driver; where that comes back in time, all is put back after all."""
     operator = Gated()
-    actuator = PatientActuator(operator, patience_seconds=0.05, release_seconds=0.1)
+    actuator = PatientActuator(operator, patience_seconds=0.5, release_seconds=0.1)
     actuator.request(Action("a", 0.0, Allocation(2), None))
     with pytest.raises(ActuationTimeoutError, match=r"did not answer within 0\.1 s"):
         actuator.release()
@@ -313,9 +313,9 @@ def test_a_release_waits_for_so_long_only() -> None:
 def test_shares_are_opened_after_what_is_outstanding() -> None:
     """A store that is lost opens the shares of all: one driver that hangs does not keep the others waiting."""
     operator = Gated()
-    actuator = PatientActuator(operator, patience_seconds=0.05)
+    actuator = PatientActuator(operator, patience_seconds=0.5)
     actuator.request(Action("a", 0.0, Allocation(2), None))
-    with pytest.raises(ActuationTimeoutError, match=r"did not answer within 0\.05 s"):
+    with pytest.raises(ActuationTimeoutError, match=r"did not answer within 0\.5 s"):
         actuator.open_shares()
     operator.gate.set()
     actuator.open_shares(WAIT_SECONDS)
@@ -326,7 +326,7 @@ def test_nothing_is_asked_for_while_an_answer_is_outstanding() -> None:
     """Neither another allocation nor anything else; the request itself is refused with what is waited for."""
     operator = Gated()
     now, calls = [100.0], list[str]()
-    actuator = PatientActuator(operator, patience_seconds=0.05, monotonic=lambda: now[0])
+    actuator = PatientActuator(operator, patience_seconds=0.5, monotonic=lambda: now[0])
     actuator.attempt(lambda: calls.append("before"))
     actuator.request(Action("a", 0.0, Allocation(2), None))
     now[0] = 107.0

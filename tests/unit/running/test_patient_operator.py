@@ -50,6 +50,10 @@ class GatedRemote:
         """Answer in time."""
         self._answer(f"stop within {within_seconds:.0f} s")
 
+    def open_shares(self) -> None:
+        """Answer in time."""
+        self._answer("open")
+
     def release(self) -> None:
         """Answer in time."""
         self._answer("release")
@@ -116,7 +120,7 @@ class Scene:
             back_off=BackOff(RestartSettings(first_wait=2.0, start_within=100.0)),
         )
         self.inner = OperatorActuator(self.operator, 60.0, VirtualClock().monotonic)
-        self.actuator = PatientOperatorActuator(self.inner, patience_seconds=0.05)
+        self.actuator = PatientOperatorActuator(self.inner, patience_seconds=0.5)
         self.operator.start(0.0)
 
     def watch(self, now: float) -> None:
@@ -142,7 +146,7 @@ def state(scene: Scene) -> State:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """An operator whose agent is waited for a moment only."""
-    monkeypatch.setattr(running_operator, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(running_operator, "_PATIENCE_SECONDS", 0.5)
     return Scene(tmp_path)
 
 
@@ -242,6 +246,34 @@ def test_a_process_that_died_and_was_started_again_is_not_ended_by_a_late_answer
     assert fault.value.retryable
     assert state(scene) is State.STARTING
     assert not scene.operator.is_resizing
+
+
+def test_an_operator_that_is_being_stopped_for_another_size_is_started_by_who_leaves(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else will start it: whoever leaves waits until its agent has said that it stops."""
+    scene.watch(1.0)
+    scene.remote.gate.clear()
+    scene.ask(2, LARGER)
+    parts = object.__new__(Assembly)
+    parts.operators, parts.actuators, parts.cycles = {"a": scene.operator}, {"a": scene.actuator}, {}
+    parts._clock, parts.listener = VirtualClock(), Listener()
+    waits, settle = threading.Event(), scene.actuator.settle
+
+    def wait_for_it(seconds: float) -> None:
+        waits.set()
+        settle(seconds)
+
+    monkeypatch.setattr(scene.actuator, "settle", wait_for_it)
+    leaving = threading.Thread(target=parts.leave)
+    leaving.start()
+    assert waits.wait(WAIT_SECONDS)
+    assert len(scene.launcher.started) == 1
+    scene.remote.gate.set()
+    leaving.join(WAIT_SECONDS)
+    assert not leaving.is_alive()
+    assert len(scene.launcher.started) == 2, "it runs with its new size"
+    assert state(scene) is State.STARTING
 
 
 def test_a_run_asks_its_operators_patiently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -189,7 +190,7 @@ class CpuGroup:
         folder = None if origin is None else Path(origin[0])
         if folder is None or folder.parent.name != FOLDER or folder.name == Path(self.folder).name:
             return None
-        if folder.name.startswith(f"{NODE_RUN}-"):
+        if re.match(rf"{NODE_RUN}\d*-", folder.name):
             return None
         owner = Owner.of_name(folder.name)
         lives = False if owner is None else owner.lives(self.hierarchy.proc)

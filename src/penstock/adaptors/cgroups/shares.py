@@ -81,7 +81,9 @@ class CpuShares(HeldGroup):
         others = [
             executor
             for executor in executors
-            if executor.is_active and executor.executor_id not in held and had_time_to_join(executor, now)
+            if executor.is_active
+            and executor.executor_id not in held
+            and (executor.executor_id in elsewhere or had_time_to_join(executor, now))
         ]
         lines = (
             ([e for e in others if e.executor_id in elsewhere], "another Penstock on the driver's host holds them"),
