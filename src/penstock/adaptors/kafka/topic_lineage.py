@@ -71,7 +71,9 @@ class TopicLineage:
         before, up_to = np.searchsorted(times, (since, until), side="right")
         if before == up_to:
             return 0.0
-        sent_before, sent_up_to = self._arrivals.arrived_by(since), self._arrivals.arrived_by(until)
+        # Asking a broker that is away takes seconds: once is enough to know.
+        sent_before = self._arrivals.arrived_by(since)
+        sent_up_to = None if sent_before is None else self._arrivals.arrived_by(until)
         if sent_before is None or sent_up_to is None or sent_up_to <= sent_before:
             return None
         return min(1.0, float(up_to - before) / (sent_up_to - sent_before))

@@ -22,6 +22,7 @@ class PlayedArrivals:
 
     def __init__(self, times: list[float] | None) -> None:
         self.times = times
+        self.asked: list[float] = []
 
     def of(self, source: SourceProgress) -> FloatArray | None:
         """When the batch's records were sent."""
@@ -29,6 +30,7 @@ class PlayedArrivals:
 
     def arrived_by(self, at: float) -> int | None:
         """How many had come: one a second, from the first second on."""
+        self.asked.append(at)
         return None if at > 100.0 else int(at)
 
     def done_index(self, source: SourceProgress) -> int | None:
@@ -90,6 +92,14 @@ def test_the_part_that_was_read_of_what_was_sent_meanwhile() -> None:
     assert told.part_read(SOURCE, 10.0, 12.0) == 0.0
     assert told.part_read(SOURCE, 2.0, 101.0) is None
     assert lineage(None, None)[0].part_read(SOURCE, 2.0, 10.0) is None
+
+
+def test_a_broker_that_is_away_is_asked_once() -> None:
+    """Each question to it takes seconds of a pass."""
+    played = PlayedArrivals([101.5])
+    told = TopicLineage(cast(KafkaArrivals, played), lambda _first, _last: None)
+    assert told.part_read(SOURCE, 101.0, 102.0) is None
+    assert played.asked == [101.0]
 
 
 def test_no_more_is_read_than_was_sent() -> None:
